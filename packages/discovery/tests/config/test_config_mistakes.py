@@ -207,10 +207,6 @@ MISTAKES = {
             "--allow-unsupported"
         ),
     ),
-    "choice that only Istio has": (
-        HEAD + "  hosts: ['*.a.b']\n  resolution: DYNAMIC_DNS\n",
-        "6: spec.resolution: DYNAMIC_DNS is not supported yet; remove it",
-    ),
     "mode that only Istio has": (
         MESH + "  outboundTrafficPolicy:\n    mode: ALLOW_ANY_DYNAMIC_DNS\n",
         "5: spec.outboundTrafficPolicy.mode: ALLOW_ANY_DYNAMIC_DNS is not supported yet",

@@ -235,19 +235,18 @@ def test_what_istio_has_and_we_have_not_is_let_pass_on_request(config_dir: Path)
     (config_dir / "a.yaml").write_text(
         "apiVersion: security.istio.io/v1\nkind: AuthorizationPolicy\nmetadata: {name: v}\n"
         "spec: {hosts: [a], http: []}\n---\n" + policy("a") + "---\n"
-        "apiVersion: networking.istio.io/v1\nkind: ServiceEntry\nmetadata: {name: s}\n"
-        "spec: {hosts: ['*.a.b'], resolution: DYNAMIC_DNS}\n"
+        "apiVersion: telemetry.istio.io/v1\nkind: Telemetry\nmetadata: {name: s}\n"
     )
 
     refused = ConfigLoader(config_dir).load()
     load = ConfigLoader(config_dir, allow_unsupported=True).load()
 
-    assert [each.line for each in refused.problems] == [2, 14]
+    assert [each.line for each in refused.problems] == [2, 12]
     assert not load.wrong
     assert served(load) == {"a"}
     assert [(each.line, each.field) for each in load.snapshot.notes] == [
         (2, "kind"),
-        (14, "spec.resolution"),
+        (12, "kind"),
     ]
 
 

@@ -156,3 +156,43 @@ async def test_a_workload_that_registers_itself_is_reached_in_mutual_tls(scene: 
     answer = await client.get("http://s.b/")
     assert answer.version == "vm"
     assert "URI=spiffe://cluster.local/ns/a/sa/c" in answer.seen.headers["x-forwarded-client-cert"]
+
+
+async def test_a_wildcard_is_looked_up_by_the_host_of_each_request(scene: Scene) -> None:
+    port = scene.port()
+    echo = await scene.echo("local", address="127.0.0.1", port=port)
+    await scene.apply(
+        service=entry(
+            "wild",
+            "hosts: ['*.localhost'], resolution: DYNAMIC_DNS, "
+            f"ports: [{{number: {port}, name: http}}]",
+            namespace="b",
+        )
+    )
+    client = await scene.sidecar("c", namespace="a", service_account="c")
+
+    async def answered() -> bool:
+        return (await client.get(f"http://one.localhost:{port}/")).status == 200
+
+    await eventually(answered, what="the host being looked up")
+    assert echo.requests[-1].headers["host"] == f"one.localhost:{port}"
+    assert await client.stat(f"cluster.outbound|{port}||*.localhost;.upstream_cx_total") >= 1
+
+
+async def test_a_wildcard_is_looked_up_by_the_name_in_tls(scene: Scene) -> None:
+    port = scene.port()
+    echo = await scene.echo("local", address="127.0.0.1", port=port, tls=scene.tls("one.localhost"))
+    await scene.apply(
+        service=entry(
+            "wild",
+            "hosts: ['*.localhost'], resolution: DYNAMIC_DNS, "
+            f"ports: [{{number: {port}, name: tls, protocol: TLS}}]",
+            namespace="b",
+        )
+    )
+    client = await scene.sidecar("c", namespace="a", service_account="c")
+
+    answer = await client.get(f"https://one.localhost:{port}/", ssl=False)
+
+    assert (answer.status, answer.version) == (200, "local")
+    assert echo.server_names == ["one.localhost"]

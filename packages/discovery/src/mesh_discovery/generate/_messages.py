@@ -30,6 +30,9 @@ from envoy.extensions.filters.listener.tls_inspector.v3 import tls_inspector_pb2
 from envoy.extensions.filters.network.http_connection_manager.v3 import (
     http_connection_manager_pb2,
 )
+from envoy.extensions.filters.network.sni_dynamic_forward_proxy.v3 import (
+    sni_dynamic_forward_proxy_pb2 as sni_dfp_pb2,
+)
 from envoy.extensions.filters.network.tcp_proxy.v3 import tcp_proxy_pb2
 from envoy.extensions.retry.host.previous_hosts.v3 import previous_hosts_pb2
 from envoy.extensions.transport_sockets.raw_buffer.v3 import raw_buffer_pb2
@@ -54,6 +57,7 @@ __all__ = [
     "common_pb2",
     "dfp_cluster_pb2",
     "dfp_filter_pb2",
+    "sni_dfp_pb2",
     "dns_cache_pb2",
     "config_source_pb2",
     "duration",

@@ -15,6 +15,7 @@ from mesh_discovery.generate._messages import (
     http_connection_manager_pb2,
     packed,
     route_components_pb2,
+    sni_dfp_pb2,
 )
 from mesh_discovery.plan import _envoy_names as names
 
@@ -38,6 +39,11 @@ def lookup_filter() -> http_connection_manager_pb2.HttpFilter:
         name="envoy.filters.http.dynamic_forward_proxy",
         typed_config=packed(dfp_filter_pb2.FilterConfig(dns_cache_config=_dns_cache())),
     )
+
+
+def sni_lookup(port: int) -> sni_dfp_pb2.FilterConfig:
+    """Make the settings of the filter that looks up the host that a TLS connection names."""
+    return sni_dfp_pb2.FilterConfig(dns_cache_config=_dns_cache(), port_value=port)
 
 
 def mark_routes(route: route_components_pb2.Route) -> list[route_components_pb2.Route]:

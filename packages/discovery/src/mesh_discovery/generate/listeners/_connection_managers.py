@@ -73,7 +73,7 @@ def captured_outbound_manager(
     stat_prefix: str, route: str, settings: ManagerSettings, *, is_grpc_web: bool = False
 ) -> listener_components_pb2.Filter:
     """Make the filter of an outbound listener of a captured proxy."""
-    filters = [*grpc_filters(is_web=is_grpc_web), mesh_alpn()]
+    filters = [*grpc_filters(is_web=is_grpc_web), mesh_alpn(), lookup_filter()]
     manager = _manager(stat_prefix, settings, filters)
     manager.rds.CopyFrom(_by_name(route))
     manager.use_remote_address.CopyFrom(_FALSE)

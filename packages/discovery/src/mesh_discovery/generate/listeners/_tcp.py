@@ -12,6 +12,7 @@ from mesh_discovery.generate._messages import (
     tcp_proxy_pb2,
     wrappers_pb2,
 )
+from mesh_discovery.generate._passthrough import sni_lookup
 from mesh_discovery.generate.listeners._filters import network_filter
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.plan.l4._chains import Origin, TcpChain, TcpTarget, to_cluster
@@ -54,7 +55,7 @@ def cluster_proxy(cluster: str, model: MeshModel) -> listener_components_pb2.Fil
 
 def tcp_chain(chain: TcpChain, model: MeshModel) -> listener_components_pb2.FilterChain:
     """Make a chain with its match."""
-    made = listener_components_pb2.FilterChain(filters=[tcp_proxy(chain.target, model)])
+    made = listener_components_pb2.FilterChain(filters=_filters(chain.target, model))
     if not chain.takes_all:
         made.filter_chain_match.CopyFrom(
             listener_components_pb2.FilterChainMatch(
@@ -65,6 +66,16 @@ def tcp_chain(chain: TcpChain, model: MeshModel) -> listener_components_pb2.Filt
     if chain.origin is not None:
         made.metadata.CopyFrom(_stems_from(chain.origin))
     return made
+
+
+def _filters(target: TcpTarget, model: MeshModel) -> list[listener_components_pb2.Filter]:
+    if target.looked_up_port is None:
+        return [tcp_proxy(target, model)]
+    lookup = network_filter(
+        "envoy.filters.network.sni_dynamic_forward_proxy",
+        sni_lookup(target.looked_up_port),
+    )
+    return [lookup, tcp_proxy(target, model)]
 
 
 def _prefix_range(network: str) -> address_pb2.CidrRange:

@@ -42,6 +42,8 @@ class TcpTarget:
     by_source_address: bool = False
     """Whether connections of one address go to one endpoint."""
     tunnel: Tunnel | None = None
+    looked_up_port: int | None = None
+    """Of the host that a connection names by SNI, where that is looked up to find where it goes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from mesh_configfile import Duration
+from mesh_discovery.config.kinds._service_entry import Resolution
 from mesh_discovery.config.kinds.virtual_service._destinations import Destination, RouteDestination
 from mesh_discovery.model._services import Port, Service
 from mesh_discovery.plan import _envoy_names as names
@@ -41,8 +42,12 @@ class Targets:
         """Return the target of a service's own port."""
         cluster = names.outbound_cluster(service, port)
         settings = self._settings(service, port.number, "")
+        by_name = service.resolution is Resolution.DYNAMIC_DNS
         return TcpTarget(
-            stat_prefix=cluster, clusters=(WeightedCluster(cluster),), **settings._asdict()
+            stat_prefix=cluster,
+            clusters=(WeightedCluster(cluster),),
+            looked_up_port=port.number if by_name else None,
+            **settings._asdict(),
         )
 
     def routed(

@@ -12,5 +12,4 @@ SERVICE_ENTRY = Kind(
     spec=ServiceEntrySpec,
     validate=mistakes,
     warn=warnings,
-    unsupported=((("resolution",), "DYNAMIC_DNS"),),
 )
