@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from mesh_discovery._addresses import bracketed
 from mesh_discovery.generate._messages import route_components_pb2
 from mesh_discovery.generate.routes._matches import is_catch_all
 from mesh_discovery.generate.routes._virtual_hosts import (
@@ -110,7 +111,7 @@ def _virtual_hosts(
     for host, entry in sorted(entries.items()):
         routes = (*(each.some for each in entry.routes), *(each.rest for each in entry.routes))
         yield virtual_host(
-            packed_names(f"{host}:{port}", [host]),
+            packed_names(f"{host}:{port}", [bracketed(host)]),
             b"".join(routes),
             redirecting if entry.redirects else plain,
         )
