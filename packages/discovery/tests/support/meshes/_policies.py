@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-from meshes._draws import Json, document, durations, fields, labels, some_labels
+from meshes._draws import Json, document, durations, fields, filled, labels, some_labels
 
 _modes = st.sampled_from(("UNSET", "DISABLE", "PERMISSIVE", "STRICT"))
 
@@ -29,7 +29,16 @@ def peer_authentications(draw: st.DrawFn) -> list[Json]:
 
 
 _egress_hosts = st.lists(
-    st.sampled_from(("./*", "*/*.example.com", "b/*", "a/s.a.svc.cluster.local", "~/*")),
+    st.sampled_from(
+        (
+            "./*",
+            "*/*.example.com",
+            "b/*",
+            "a/s.a.svc.cluster.local",
+            "~/*",
+            "~b/t.b.svc.cluster.local",
+        )
+    ),
     min_size=1,
     max_size=3,
     unique=True,
@@ -52,7 +61,25 @@ _ingress = fields(
         )
     },
     defaultEndpoint=st.sampled_from(("127.0.0.1:8080", "0.0.0.0:8080", "unix:///run/app.sock")),
+    captureMode=st.sampled_from(("DEFAULT", "IPTABLES", "NONE")),
+    connectionPool=st.just({"tcp": {"maxConnections": 5}}),
 )
+
+
+_pools = filled(
+    tcp=st.just({"maxConnections": 3}),
+    http=st.sampled_from(({"http2MaxRequests": 3}, {"useClientProtocol": True})),
+)
+_egress_socket = st.fixed_dictionaries(
+    {
+        "port": st.sampled_from(
+            ({"number": 0, "protocol": "HTTP"}, {"number": 0, "protocol": "TCP"})
+        ),
+        "bind": st.just("unix:///run/out.sock"),
+        "hosts": _egress_hosts,
+    }
+)
+_sidecar_settings = fields(inboundConnectionPool=_pools)
 
 
 @st.composite
@@ -64,16 +91,25 @@ def sidecars(draw: st.DrawFn) -> list[Json]:
             continue
         egress: list[Json] = draw(
             st.lists(
-                fields({"port": _egress_port, "hosts": _egress_hosts}),
+                fields(
+                    {"port": _egress_port, "hosts": _egress_hosts},
+                    bind=st.just("127.0.0.9"),
+                    captureMode=st.sampled_from(("DEFAULT", "IPTABLES", "NONE")),
+                ),
                 max_size=2,
                 unique_by=lambda each: each["port"]["number"],
             )
         )
+        if draw(st.booleans()):
+            egress.append(draw(_egress_socket))
         egress.append({"hosts": draw(_egress_hosts)})
-        spec: Json = {"egress": egress}
+        spec: Json = {"egress": egress, **draw(_sidecar_settings)}
         if draw(st.booleans()):
             mode = draw(st.sampled_from(("REGISTRY_ONLY", "ALLOW_ANY")))
             spec["outboundTrafficPolicy"] = {"mode": mode}
+            if mode == "ALLOW_ANY" and draw(st.booleans()):
+                proxy = {"host": "s.a.svc.cluster.local", "port": {"number": 80}}
+                spec["outboundTrafficPolicy"]["egressProxy"] = proxy
         if index == 3:
             spec["workloadSelector"] = {"labels": draw(some_labels)}
             if draw(st.booleans()):
@@ -89,6 +125,33 @@ def sidecars(draw: st.DrawFn) -> list[Json]:
     return made
 
 
+_proxy_headers = fields(
+    forwardedClientCert=st.sampled_from(("SANITIZE", "APPEND_FORWARD", "FORWARD_ONLY")),
+    setCurrentClientCertDetails=st.just({"cert": True, "uri": False}),
+    requestId=st.just({"disabled": True}),
+    server=st.sampled_from(({"disabled": True}, {"value": "shop"})),
+    attemptCount=st.just({"disabled": True}),
+    envoyDebugHeaders=st.just({"disabled": True}),
+    preserveHttp1HeaderCase=st.booleans(),
+    xForwardedHost=st.just({"enabled": True}),
+    xForwardedPort=st.just({"enabled": True}),
+)
+_connection_settings = fields(
+    profile=st.just("EDGE"),
+    httpIdleTimeout=durations,
+    httpMaxConnectionDuration=durations,
+    httpMaxStreamDuration=durations,
+    httpStreamIdleTimeout=durations,
+    httpRequestTimeout=durations,
+    httpRequestHeadersTimeout=durations,
+    httpDrainTimeout=durations,
+    httpMaxConcurrentStreams=st.just(7),
+    http2InitialStreamWindowSize=st.just(65535),
+    http2InitialConnectionWindowSize=st.just(2**31 - 1),
+    httpHeadersWithUnderscoresAction=st.sampled_from(("ALLOW", "REJECT_REQUEST", "DROP_HEADER")),
+    httpPathWithEscapedSlashesAction=st.sampled_from(("KEEP_UNCHANGED", "REJECT_REQUEST")),
+    listenerPerConnectionBufferLimitBytes=st.just(0),
+)
 _mesh_config = fields(
     accessLogFile=st.just("/dev/stdout"),
     accessLogEncoding=st.sampled_from(("TEXT", "JSON")),
@@ -111,6 +174,13 @@ _mesh_config = fields(
     tlsDefaults=st.just({"minProtocolVersion": "TLSV1_2"}),
     verifyCertificateAtClient=st.booleans(),
     trustDomainAliases=st.just(["old.example"]),
+    defaultInboundHttpRetryPolicy=st.just({"attempts": 3, "retryOn": "connect-failure"}),
+    defaultTrafficPolicy=fields(
+        connectionPool=_pools, outlierDetection=st.just({"consecutive5xxErrors": 3})
+    ),
+    inboundClusterStatName=st.just("in_%SERVICE%_%SERVICE_PORT_NAME%"),
+    outboundClusterStatName=st.just("out_%SERVICE_FQDN%_%SUBSET_NAME%_%TARGET_PORT%"),
+    defaultConfig=fields(proxyHeaders=_proxy_headers, connectionSettings=_connection_settings),
 )
 
 
