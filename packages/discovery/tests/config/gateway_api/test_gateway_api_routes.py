@@ -166,6 +166,22 @@ MISTAKES = [
     ),
     (
         "HTTPRoute",
+        filters(
+            "{type: RequestHeaderModifier, requestHeaderModifier: "
+            '{set: [{name: a, value: "b\\nc"}]}}'
+        ),
+        "requestHeaderModifier.set[0].value: must be one line of text",
+    ),
+    (
+        "HTTPRoute",
+        filters(
+            "{type: URLRewrite, urlRewrite: "
+            '{path: {type: ReplaceFullPath, replaceFullPath: "/a\\r"}}}'
+        ),
+        "urlRewrite.path.replaceFullPath: must be one line of text",
+    ),
+    (
+        "HTTPRoute",
         filters("{type: RequestRedirect, requestRedirect: {statusCode: 305}}"),
         "requestRedirect.statusCode: expected one of 301, 302, 303, 307, 308, found 305",
     ),

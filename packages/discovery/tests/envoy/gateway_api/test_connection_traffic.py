@@ -72,6 +72,11 @@ async def test_tls_is_passed_through_by_its_server_name(scene: Scene) -> None:
         for name in ("one", "two", "other")
     }
     assert found == {"one": b"one hello\n", "two": b"two hello\n", "other": None}
+    everything = route("{backendRefs: [{name: two, port: 80}]}", kind="TLSRoute", name="rest")
+    await scene.apply(rest=everything)
+    context.check_hostname = False
+    assert await said(router, port, context, "other.example") == b"two hello\n"
+    assert await said(router, port, context, "one.example") == b"one hello\n"
 
 
 async def test_tls_ends_at_the_gateway_and_goes_on_by_its_server_name(scene: Scene) -> None:

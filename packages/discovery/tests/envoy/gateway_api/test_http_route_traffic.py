@@ -254,3 +254,25 @@ async def test_routers_of_other_gateways_and_namespaces_open_nothing(scene: Scen
     )
     assert await elsewhere.envoy.get("/listeners?format=json") == {}
     assert await site.version() == "a"
+
+
+async def test_routers_behind_the_service_of_an_address_open_a_gateway(scene: Scene) -> None:
+    site = await opened_site(scene, routes=route(f"{{{A}}}"))
+    router = await scene.router(namespace="c", labels={"app": "ingress"})
+    own = f"{{name: http, port: {site.port}, protocol: HTTP}}"
+    address = "{type: Hostname, value: ingress.c.svc.cluster.local}"
+    changed = gateway(own).replace("{gateway", f"{{addresses: [{address}], gateway")
+    ingress = f"""
+        apiVersion: networking.istio.io/v1
+        kind: ServiceEntry
+        metadata: {{name: ingress, namespace: c}}
+        spec:
+          hosts: [ingress.c.svc.cluster.local]
+          location: MESH_INTERNAL
+          resolution: STATIC
+          ports: [{{number: {site.port}, name: http}}]
+          endpoints: [{{address: {router.address}}}]
+        """
+    await scene.apply(ingress=ingress, gateway=changed)
+    assert (await router.get(site.url())).version == "a"
+    assert await site.router.envoy.get("/listeners?format=json") == {}

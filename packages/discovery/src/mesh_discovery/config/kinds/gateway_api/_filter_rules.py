@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from mesh_configfile import FieldPath
 from mesh_configfile.shapes import Finding
+from mesh_discovery.config.kinds._checks import has_control_characters
 from mesh_discovery.config.kinds.gateway_api._headers import check_filter
 from mesh_discovery.config.kinds.gateway_api._http_filters import (
     Cors,
@@ -161,6 +162,8 @@ def _check_path(path: PathModifier, place: FieldPath, *, prefix: bool) -> Iterat
         yield place, f"the type {path.type.value} needs the field {wanted_name}"
     elif len(wanted) > 1024:
         yield (*place, wanted_name), "is longer than 1024 characters"
+    elif has_control_characters(wanted):
+        yield (*place, wanted_name), "must be one line of text"
     if other is not None:
         yield (*place, other_name), f"can't stand beside the type {path.type.value}"
     if by_prefix and not prefix:

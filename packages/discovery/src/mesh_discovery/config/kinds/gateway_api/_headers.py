@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from mesh_configfile import FieldPath
 from mesh_configfile.shapes import Finding
+from mesh_discovery.config.kinds._checks import has_control_characters
 from mesh_discovery.config.kinds._fields import SpecFields, Text
 from mesh_discovery.config.kinds.gateway_api._names import wrong_header_name
 
@@ -75,6 +76,8 @@ def check_filter(changes: HeaderFilter, place: FieldPath) -> Iterator[Finding]:
                     (*place, field, index, "value"),
                     f"is longer than {_LONGEST_VALUE} characters",
                 )
+            elif has_control_characters(each.value):
+                yield (*place, field, index, "value"), "must be one line of text"
     removed: set[str] = set()
     for index, name in enumerate(changes.remove):
         yield from _check_name(name, removed, (*place, "remove", index))

@@ -172,5 +172,5 @@ def retries_of(rule: HttpRule) -> HttpRetry | None:
         attempts=attempts,
         per_try_timeout=per_try,
         retry_on=",".join((_RETRY_ON, *map(str, dict.fromkeys(retry.codes)))),
-        backoff=seconds(retry.backoff) if retry.backoff is not None else None,
+        backoff=(seconds(retry.backoff) or None) if retry.backoff is not None else None,
     )
