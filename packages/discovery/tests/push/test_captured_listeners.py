@@ -36,6 +36,15 @@ spec:
   host: a.b.svc.cluster.local
   trafficPolicy: {connectionPool: {tcp: {idleTimeout: 5s}}}
 """
+ROUTES = """\
+apiVersion: networking.istio.io/v1
+kind: VirtualService
+metadata: {name: b, namespace: c}
+spec:
+  hosts: [b.b.svc.cluster.local]
+  exportTo: ["."]
+  tcp: [{route: [{destination: {host: a.b.svc.cluster.local}}]}]
+"""
 
 
 @pytest.mark.parametrize(
@@ -72,17 +81,21 @@ def test_what_is_planned_after_edits_is_what_is_planned_at_once(model_of: Build)
         (tcp("z", "10.9.1.1"), *SERVICES),
         (*SERVICES[:1], tcp("c", "10.9.1.2"), DESTINATION_RULE),
         (*SERVICES, DESTINATION_RULE),
+        (*SERVICES, DESTINATION_RULE, ROUTES),
         SERVICES,
     )
     context = None
     for each in steps:
         model = model_of(*each)
         context = PushContext(model, before=context)
-        fresh = PushContext(model)
-        assert [one.body for one in context.listeners(sidecar()).resources] == [
-            one.body for one in fresh.listeners(sidecar()).resources
-        ]
-        assert context.conflicts == fresh.conflicts
+        for namespace in "bc":
+            # Of one namespace alone, nothing is shared with another.
+            fresh = PushContext(model)
+            own = sidecar(namespace=namespace)
+            assert [one.body for one in context.listeners(own).resources] == [
+                one.body for one in fresh.listeners(own).resources
+            ]
+            assert fresh.conflicts <= context.conflicts
 
 
 def test_proxies_of_one_namespace_share_their_outbound_listeners(model_of: Build) -> None:

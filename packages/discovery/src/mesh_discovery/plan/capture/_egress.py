@@ -19,7 +19,7 @@ from mesh_discovery.plan.capture._listeners import LOOPBACKS, IpVersions
 from mesh_discovery.plan.l4._chains import TcpTarget, WeightedCluster, to_cluster
 from mesh_discovery.plan.l4._routes import ConnectionRoutes
 from mesh_discovery.plan.l4._scoped import routes_in, targets_in
-from mesh_discovery.plan.l4._targets import Targets
+from mesh_discovery.plan.l4._targets import NO_SETTINGS, Targets
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +42,15 @@ class Egress:
     def has_port(self) -> bool:
         """Whether the Sidecar asks for one port, and not for all that the services have."""
         return self.number is not None
+
+    def is_plain_for(self, service: Service) -> bool:
+        """Tell whether a service has the listeners here that it has without any rule."""
+        if self.has_port or self.bind or self.is_bound:
+            return False
+        return all(
+            port.protocol.is_http or self.targets.settings(service, port) == NO_SETTINGS
+            for port in service.ports
+        ) and not self.routes.of(service.host)
 
     def declared(self, port: Port) -> Port:
         """Return a service's port with the protocol that it has here."""

@@ -50,6 +50,15 @@ class _OfService(NamedTuple):
     """Kept, so that no other has its identity."""
     wanted: tuple[tuple[Port, Wanted], ...]
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether no rule has a say in it, so that it is the same wherever none has."""
+        return all(
+            isinstance(chain, HttpChain) or chain.is_plain
+            for _, wanted in self.wanted
+            for chain in wanted.chains
+        )
+
 
 def plan_captured_outbound(
     egress: Iterable[Egress],
@@ -69,7 +78,7 @@ def plan_captured_outbound(
     own_ports: those to which connections are led. http_proxy: where the workload may speak to its
     proxy as to an HTTP proxy. before: the plan that this one replaces, whose listeners stay the
     same objects if they stay as they are. same_connections: equal services want what they wanted
-    then.
+    then; else only those for which no rule has a say, then and now.
     """
     plan = _Plan(ips, _OWN_PORTS.union(own_ports))
     proxy = Surroundings(ips, naming)
@@ -77,12 +86,16 @@ def plan_captured_outbound(
         chain = HttpChain(http_proxy_route, detected=False)
         plan.add(None, Wanted(http_proxy, Kind.HTTP, (chain,), is_bound=True))
         plan.lock()
-    earlier = before.steps.wanted if before is not None and same_connections else {}
+    earlier = before.steps.wanted if before is not None else {}
     wanted: dict[tuple[int, int], _OfService] = {}
     for number, each in enumerate(egress):
         for service in each.services:
             key = id(service), number
-            found = earlier.get(key) or _of_service(service, each, proxy)
+            found = earlier.get(key)
+            if found is None or not (
+                same_connections or (found.is_plain and each.is_plain_for(service))
+            ):
+                found = _of_service(service, each, proxy)
             wanted[key] = found
             for port, one in found.wanted:
                 plan.add((service, port), one)

@@ -38,10 +38,14 @@ class Targets:
         self._services = services
         self._settings = settings
 
+    def settings(self, service: Service, port: Port) -> ConnectionSettings:
+        """Return the settings of a service's own port."""
+        return self._settings(service, port.number, "")
+
     def service(self, service: Service, port: Port) -> TcpTarget:
         """Return the target of a service's own port."""
         cluster = names.outbound_cluster(service, port)
-        settings = self._settings(service, port.number, "")
+        settings = self.settings(service, port)
         by_name = service.resolution is Resolution.DYNAMIC_DNS
         return TcpTarget(
             stat_prefix=cluster,

@@ -17,10 +17,10 @@ from mesh_discovery.generate.listeners._captured_outbound import (
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.plan import _envoy_names as names
 from mesh_discovery.plan._outbound import Conflict
-from mesh_discovery.plan._proxy import Proxy
+from mesh_discovery.plan._proxy import Naming, Proxy
 from mesh_discovery.plan.capture._egress import egress_in, unknown_target
 from mesh_discovery.plan.capture._inbound import CapturedInbound, plan_captured_inbound
-from mesh_discovery.plan.capture._listeners import LOOPBACKS, CapturedListener
+from mesh_discovery.plan.capture._listeners import LOOPBACKS, CapturedListener, IpVersions
 from mesh_discovery.plan.capture._outbound import CapturedOutbound, plan_captured_outbound
 from mesh_discovery.push.context._cache import Cache
 from mesh_discovery.push.context._made_listeners import MadeListeners, OfListener
@@ -53,6 +53,8 @@ class CapturedListeners:
         self._of_shape = Cache[CapturedListenerShape, Generated]()
         self._of_plan = Cache[_OfPlan, tuple[Resource, ...]](most=MOST_SCOPES)
         self._earlier: dict[CapturedOutboundShape, _EarlierPlan] = {}
+        self._like: dict[tuple[IpVersions, Naming], _EarlierPlan] = {}
+        """A plan for proxies that have these versions of IP and settings of DNS."""
         self._outbound = MadeListeners()
         self._inbound = Cache[tuple[CapturedInbound, ProxyConfig], tuple[Resource, ...]]()
 
@@ -115,8 +117,9 @@ class CapturedListeners:
         mesh = self._model.mesh_config
         loopback = LOOPBACKS[shape.ips.versions[0]]
         http_proxy = (loopback, mesh.proxy_http_port) if mesh.proxy_http_port else None
-        before = self._earlier.pop(shape, _NO_PLAN)
-        return plan_captured_outbound(
+        like = shape.ips, shape.naming
+        before = self._earlier.pop(shape, self._like.get(like, _NO_PLAN))
+        made = plan_captured_outbound(
             egress_in(scope, self._model, shape.ips),
             ips=shape.ips,
             rest=unknown_target(scope),
@@ -127,6 +130,9 @@ class CapturedListeners:
             before=before.plan,
             same_connections=before.same_connections,
         )
+        # Most services are to other scopes what they are to this one: these share its listeners.
+        self._like.setdefault(like, _EarlierPlan(made, same_connections=False))
+        return made
 
     def _make(self, shape: CapturedListenerShape) -> Generated:
         inbound = shape.inbound
