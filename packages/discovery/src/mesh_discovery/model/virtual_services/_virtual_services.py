@@ -17,6 +17,7 @@ from mesh_discovery.config._objects import ConfigObject
 from mesh_discovery.config.kinds.virtual_service._spec import HttpRoute, VirtualServiceSpec
 from mesh_discovery.model._short_names import MESH_DOMAIN
 from mesh_discovery.model.virtual_services._delegates import Dropped, delegated_routes
+from mesh_discovery.model.virtual_services._http_destinations import http_destinations
 from mesh_discovery.model.virtual_services._resolved_names import MESH, resolved_spec
 
 GATEWAY_SEMANTICS = ("internal.istio.io/route-semantics", "gateway")
@@ -59,6 +60,11 @@ class VirtualService:
             *(match.source_labels for tcp in self.spec.tcp for match in tcp.match),
         )
         return frozenset(key for each in labels for key in each)
+
+    @cached_property
+    def destination_hosts(self) -> frozenset[str]:
+        """The hosts to which its HTTP routes lead, and mirror."""
+        return frozenset(each.host for each in http_destinations(self.spec))
 
     @cached_property
     def looks_at_source(self) -> bool:

@@ -1,6 +1,6 @@
 """Where the destinations of a VirtualService lead, for the proxies of a scope: clusters."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from mesh_discovery.config.kinds.destination_rule._client_tls import ClientTlsMode
@@ -9,6 +9,7 @@ from mesh_discovery.config.kinds.virtual_service._destinations import Destinatio
 from mesh_discovery.config.kinds.virtual_service._spec import VirtualServiceSpec
 from mesh_discovery.model._destination_rules import Rule
 from mesh_discovery.model._scope import Scope
+from mesh_discovery.model.virtual_services._http_destinations import http_destinations
 from mesh_discovery.plan._envoy_names import outbound_cluster
 from mesh_discovery.plan._traffic_policy import effective_policy, route_hash
 from mesh_discovery.plan.virtual_hosts._governed_hosts import PortService
@@ -32,7 +33,7 @@ def http_targets(spec: VirtualServiceSpec, port: int, scope: Scope) -> Targets:
     Equal targets give equal routes: what a proxy's scope means to a VirtualService is in them.
     """
     found: dict[Destination, Target] = {}
-    for each in _destinations(spec):
+    for each in http_destinations(spec):
         if each not in found:
             found[each] = target(each, port, scope)
     return found
@@ -76,15 +77,3 @@ def _has_own_alpn(scope: Scope, rule: Rule | None, port: int, subset: str) -> bo
         return False
     tls = effective_policy(rule, port, subset).tls
     return tls is not None and tls.mode in (ClientTlsMode.SIMPLE, ClientTlsMode.MUTUAL)
-
-
-def _destinations(spec: VirtualServiceSpec) -> Iterator[Destination]:
-    for route in spec.http:
-        for each in route.route:
-            if each.destination is not None:
-                yield each.destination
-        if route.mirror is not None:
-            yield route.mirror
-        for mirror in route.mirrors:
-            if mirror.destination is not None:
-                yield mirror.destination

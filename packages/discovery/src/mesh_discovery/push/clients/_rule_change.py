@@ -1,5 +1,6 @@
 """The hosts that a change of DestinationRules is about; those of all others stay as they are."""
 
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from mesh_discovery.model._destination_rules import DestinationRules
@@ -15,6 +16,12 @@ class RuleChange:
     def touches(self, host: str) -> bool:
         """Tell whether a host may have another rule than before."""
         return host in self.hosts or any(host.endswith(each) for each in self.suffixes)
+
+    def touches_any(self, hosts: AbstractSet[str]) -> bool:
+        """Tell whether one of some hosts may have another rule than before."""
+        if not self.suffixes:
+            return not self.hosts.isdisjoint(hosts)
+        return any(map(self.touches, hosts))
 
 
 def rule_change(old: DestinationRules, new: DestinationRules) -> RuleChange:

@@ -4,14 +4,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from mesh_discovery.config.kinds.destination_rule._kind import DESTINATION_RULE
+from mesh_discovery.config.kinds.sidecar._kind import SIDECAR
 from mesh_discovery.model._model import ChangedServices, MeshModel, changed_services
 from mesh_discovery.model._rule_objects import RuleKey
 from mesh_discovery.model._services import Service
 
 _ABOUT_REQUESTS = ("VirtualService.", "Gateway.", "Secret.")
 """Kinds without effect on connections between workloads, if a VirtualService has no such routes."""
-_DESTINATION_RULE = f"{DESTINATION_RULE.name}.{DESTINATION_RULE.group}"
+_SIDECAR = f"{SIDECAR.name}.{SIDECAR.group}"
 ServiceKey = tuple[str, str]
 """Namespace and host."""
 
@@ -64,9 +64,14 @@ class ModelChange:
         return True
 
     @cached_property
-    def only_destination_rules(self) -> bool:
-        """Whether of settings and rules nothing but DestinationRules differs."""
-        return self.same_settings and all(kind == _DESTINATION_RULE for kind, _, _ in self.rules)
+    def same_sidecars(self) -> bool:
+        """Whether settings are the same in both, and of rules the Sidecar objects."""
+        return self.same_settings and not any(kind == _SIDECAR for kind, _, _ in self.rules)
+
+    @cached_property
+    def same_virtual_services(self) -> bool:
+        """Whether the VirtualServices are the same in both."""
+        return self.old.virtual_services is self.new.virtual_services
 
     @cached_property
     def same_visibility(self) -> bool:
@@ -113,11 +118,12 @@ class ModelChange:
         )
 
     @cached_property
+    def same_but_endpoints(self) -> bool:
+        """Whether services differ in nothing but their endpoints."""
+        services = self.services
+        return services.same_order and len(self.endpoints_only) == len(services.pairs)
+
+    @cached_property
     def only_endpoints(self) -> bool:
         """Whether the models differ in nothing but the endpoints of services."""
-        services = self.services
-        return (
-            self.same_rules
-            and services.same_order
-            and len(self.endpoints_only) == len(services.pairs)
-        )
+        return self.same_rules and self.same_but_endpoints

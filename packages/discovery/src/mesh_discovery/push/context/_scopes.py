@@ -52,7 +52,7 @@ class Scopes:
                     here[host] = now
             self._visible.put(namespace, here)
         if not change.same_scopes:
-            if change.only_destination_rules:
+            if change.same_sidecars:
                 self._adopt_with_rules(before, change)
             return
         self._keys.adopt_but(before._keys, ())
@@ -61,15 +61,20 @@ class Scopes:
                 self._scopes.put(key, scope.with_services(change.replaced))
 
     def _adopt_with_rules(self, before: "Scopes", change: ModelChange) -> None:
-        """Take over the scopes with the DestinationRules that are there now."""
+        """Take over the scopes with the rules that are there now."""
         if change.old.labels_looked_at != change.new.labels_looked_at:
             return
         self._keys.adopt_but(before._keys, ())
         rules = change.new.destination_rules
         for key, scope in before._scopes.items():
-            if key.sidecar is None or change.same_ports:
-                now = scope.with_services(change.replaced)
-                self._scopes.put(key, replace(now, rules=rules))
+            # A Sidecar imports services by the VirtualServices that lead to them, too.
+            if key.sidecar is None or (change.same_ports and change.same_virtual_services):
+                now = replace(scope.with_services(change.replaced), rules=rules)
+                if not change.same_virtual_services and key.is_sidecar:
+                    routes = change.new.virtual_services.of_mesh(key.namespace)
+                    egress = (replace(each, virtual_services=routes) for each in now.egress)
+                    now = replace(now, egress=tuple(egress))
+                self._scopes.put(key, now)
 
     def _find_key(self, proxy: Proxy) -> ScopeKey:
         return scope_key(

@@ -24,10 +24,12 @@ from mesh_discovery.plan.virtual_hosts._governed_hosts import (
     governed_hosts,
     services_on,
 )
+from mesh_discovery.push.clients._rule_change import RuleChanges
 from mesh_discovery.push.context._cache import Cache
 from mesh_discovery.push.context._model_change import ModelChange
 from mesh_discovery.push.context._scopes import MOST_SCOPES, Scopes
 from mesh_discovery.push.context._shapes import RouteHeaders, RouteShape
+from mesh_discovery.push.context.routes._port_hosts import HostPart, PortHosts
 from mesh_discovery.push.context.routes._virtual_hosts import VirtualHosts
 from xds_server import Generated, Resource, content_version
 
@@ -62,6 +64,10 @@ class Routes:
         self._hosts = VirtualHosts(model)
         self._of_shape = Cache[RouteShape, Generated]()
         self._configurations = Cache[RouteName, Resource | None](most=MOST_SCOPES)
+        self._ports = Cache[RouteName, PortHosts](most=MOST_SCOPES)
+        self._ports_before = Cache[RouteName, PortHosts](most=MOST_SCOPES)
+        """Those of earlier models, of which most hosts may be as they were."""
+        self._rule_changes = RuleChanges(model.destination_rules)
 
     def of(self, shape: RouteShape) -> Generated:
         """Return the route configurations of a shape's names; one that can't be is left out."""
@@ -72,6 +78,10 @@ class Routes:
         self._hosts.adopt(before._hosts, change)
         if change.only_endpoints:
             self._configurations.adopt_but(before._configurations, ())
+            self._ports.adopt_but(before._ports, ())
+        if change.same_settings and change.same_but_endpoints:
+            self._ports_before.adopt_but(before._ports_before, ())
+            self._ports_before.adopt_but(before._ports, ())
 
     def _make(self, shape: RouteShape) -> Generated:
         found = (
@@ -96,14 +106,33 @@ class Routes:
             return None
         listener = scope.egress_for(int(name))
         # A name that no listener has is answered all the same, so that no one waits for it.
-        hosts = self._one_port(int(name), asked, listener) if listener else []
-        return _resource(name, hosts)
+        if listener is None:
+            return _resource(name, [])
+        found = self._ports.get(key, lambda _: self._one_port(key, int(name), asked, listener))
+        return _resource(name, found.bodies)
 
-    def _one_port(self, number: int, asked: _Asked, listener: EgressListener) -> list[bytes]:
-        """Return the virtual hosts of a port, and that of unknown hosts."""
+    def _one_port(
+        self, key: RouteName, number: int, asked: _Asked, listener: EgressListener
+    ) -> PortHosts:
+        """Return the virtual hosts of a port; most may be those of an earlier model."""
+        before = self._ports_before.pop(key)
+        if before is not None and before.is_of(listener.services):
+            rules = asked.scope.rules
+            patched = before.with_rules(
+                listener.virtual_services,
+                rules,
+                self._rule_changes.since(before.rules),
+                routes_of=lambda host: self._routes(host, number, asked),
+                applies=lambda each: bool(self._of_virtual_service(each, number, asked)),
+            )
+            if patched is not None:
+                return patched
+        return self._whole_port(number, asked, listener)
+
+    def _whole_port(self, number: int, asked: _Asked, listener: EgressListener) -> PortHosts:
         scope, domain, settings = asked.scope, asked.domain, asked.settings
         taken: set[str] = set()
-        found: list[tuple[str, bytes]] = []
+        found: list[tuple[str, HostPart]] = []
         for each in self._governed(number, asked, listener):
             name = f"{each.host}:{number}"
             routes = self._routes(each, number, asked)
@@ -114,10 +143,17 @@ class Routes:
                 and not _is_short_for_other(known.domains, each.host, scope)
             ):
                 taken.update(known.domains)
-                found.append((name, virtual_host(known.packed, routes, settings)))
+                found.append((name, HostPart.of(each, known.packed, routes, settings)))
             elif free := _free(_domains(each, domain, scope), taken):
-                found.append((name, virtual_host(packed_names(name, free), routes, settings)))
-        return [*_in_order(found), *_unknown(asked, taken)]
+                packed = packed_names(name, free)
+                found.append((name, HostPart.of(each, packed, routes, settings)))
+        return PortHosts(
+            services=listener.services,
+            virtual_services=listener.virtual_services,
+            rules=scope.rules,
+            parts=dict(sorted(found, key=lambda each: each[0])),
+            unknown=tuple(_unknown(asked, taken)),
+        )
 
     def _all_ports(self, asked: _Asked, listeners: Iterable[EgressListener]) -> list[bytes]:
         """Return the virtual hosts of the HTTP proxy, where each host has its port."""

@@ -1,0 +1,19 @@
+"""The destinations of a VirtualService's HTTP routes, mirrors among them."""
+
+from collections.abc import Iterator
+
+from mesh_discovery.config.kinds.virtual_service._destinations import Destination
+from mesh_discovery.config.kinds.virtual_service._spec import VirtualServiceSpec
+
+
+def http_destinations(spec: VirtualServiceSpec) -> Iterator[Destination]:
+    """Yield the destinations in the order of the routes; some may stand there twice."""
+    for route in spec.http:
+        for each in route.route:
+            if each.destination is not None:
+                yield each.destination
+        if route.mirror is not None:
+            yield route.mirror
+        for mirror in route.mirrors:
+            if mirror.destination is not None:
+                yield mirror.destination
