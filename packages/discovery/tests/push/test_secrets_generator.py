@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from envoy.extensions.transport_sockets.tls.v3 import secret_pb2
 
+from key_material import revocation_list
 from mesh_discovery.config._file_content import FileContent
 from mesh_discovery.config._objects import ConfigObject
 from mesh_discovery.config._snapshot import snapshot_of
@@ -23,6 +24,7 @@ from xds_server import Client, ConfigKey, Node, PushRequest, Watch, type_urls
 
 AUTHORITY = Authority()
 ISSUED = AUTHORITY.issue("a.example")
+LISTS = revocation_list()
 
 
 def secret(name: str, namespace: str = "shop", **more: str) -> ConfigObject:
@@ -67,7 +69,9 @@ def asked(
 
 
 def test_gateway_gets_the_secrets_of_its_namespace_with_their_keys() -> None:
-    context = served(secret("a", **{"ca.crt": AUTHORITY.root_pem.decode(), "ca.crl": "list"}))
+    context = served(
+        secret("a", **{"ca.crt": AUTHORITY.root_pem.decode(), "ca.crl": LISTS.decode()})
+    )
     assert asked(context, "kubernetes://a", "kubernetes://a-cacert", "kubernetes://b") == [
         "kubernetes://a",
         "kubernetes://a-cacert",
@@ -80,7 +84,7 @@ def test_gateway_gets_the_secrets_of_its_namespace_with_their_keys() -> None:
     assert pair.tls_certificate.certificate_chain.inline_bytes == ISSUED.chain_pem
     assert pair.tls_certificate.private_key.inline_bytes == ISSUED.key_pem
     assert roots.validation_context.trusted_ca.inline_bytes == AUTHORITY.root_pem
-    assert roots.validation_context.crl.inline_bytes == b"list"
+    assert roots.validation_context.crl.inline_bytes == LISTS
 
 
 @pytest.mark.parametrize(

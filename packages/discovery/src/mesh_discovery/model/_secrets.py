@@ -11,7 +11,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from mesh_discovery.config._objects import ConfigObject
-from mesh_discovery.config.kinds.kubernetes._key_material import wrong_pair, wrong_roots
+from mesh_discovery.config.kinds.kubernetes._key_material import (
+    wrong_pair,
+    wrong_revocations,
+    wrong_roots,
+    wrong_staple,
+)
 from mesh_discovery.config.kinds.kubernetes._secret import SecretFields
 
 OWN = "kubernetes://"
@@ -109,7 +114,10 @@ class Secrets:
             return NoSecret(
                 reason=f"the {what} in the Secret {name.namespace}/{name.name} {wrong[1]}"
             )
-        return KeyPair(chain_pem=chain, key_pem=key, staple_der=secret.staple)
+        staple = secret.staple
+        if staple and wrong_staple(chain, staple) is not None:
+            staple = b""  # it only saves clients a question; Envoy would refuse all of the secret
+        return KeyPair(chain_pem=chain, key_pem=key, staple_der=staple)
 
     @cached_property
     def names(self) -> frozenset[str]:
@@ -135,7 +143,10 @@ class Secrets:
                 continue
             if (wrong := wrong_roots(secret.roots)) is not None:
                 return NoSecret(reason=f"ca.crt in the Secret {name.namespace}/{each} {wrong}")
-            return Roots(roots_pem=secret.roots, revocations_pem=secret.revocations)
+            lists = secret.revocations
+            if lists and (wrong := wrong_revocations(lists)) is not None:
+                return NoSecret(reason=f"ca.crl in the Secret {name.namespace}/{each} {wrong}")
+            return Roots(roots_pem=secret.roots, revocations_pem=lists)
         if (name.namespace, plain) not in self._by_key:
             return _missing(name.namespace, name.name)
         return NoSecret(

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from key_material import revocation_list, small_rsa_pair
 from mesh_configfile import field_name
 from mesh_discovery.config.kinds._metadata import Metadata
 from mesh_discovery.config.kinds.kubernetes._secret import SECRET, SecretFields
@@ -13,6 +14,7 @@ from mesh_testkit.certificates import Authority
 AUTHORITY = Authority()
 ISSUED = AUTHORITY.issue("a.example")
 OTHER = AUTHORITY.issue("b.example")
+SMALL = small_rsa_pair()
 CANARY = "c2VjcmV0LWNhbmFyeQ"
 
 
@@ -36,12 +38,13 @@ GOOD = encoded(tls_crt=ISSUED.chain_pem, tls_key=ISSUED.key_pem)
 def test_secret_of_a_certificate_gives_it_with_its_key_and_roots() -> None:
     spec, mistakes, warnings = read(
         type=TLS,
-        data={**GOOD, **encoded(ca_crt=AUTHORITY.root_pem, ca_crl=b"crl", tls_ocsp_staple=b"x")},
+        data={**GOOD, **encoded(ca_crt=AUTHORITY.root_pem, ca_crl=revocation_list())},
     )
     assert (mistakes, warnings) == ([], [])
     assert spec is not None
     assert spec.pair == (ISSUED.chain_pem, ISSUED.key_pem)
-    assert (spec.roots, spec.revocations) == (AUTHORITY.root_pem, b"crl")
+    assert spec.roots == AUTHORITY.root_pem
+    assert spec.revocations.startswith(b"-----BEGIN X509 CRL-----")
 
 
 def test_opaque_secret_has_shorter_names_and_may_be_plain_text() -> None:
@@ -89,6 +92,28 @@ def test_secrets_of_other_programs_are_let_pass() -> None:
             {"type": TLS, "data": {**GOOD, **encoded(tls_key=OTHER.key_pem)}},
             "data.tls.key",
             "not the key of the certificate",
+        ),
+        (
+            {"type": TLS, "data": {**GOOD, **encoded(tls_crt=SMALL[0], tls_key=SMALL[1])}},
+            "data.tls.key",
+            "RSA key of less than 2048 bits",
+        ),
+        (
+            {"type": TLS, "data": {**GOOD, "tls.ocsp-staple": CANARY + "=="}},
+            "data.tls.ocsp-staple",
+            "no answer of OCSP",
+        ),
+        (
+            {
+                "type": TLS,
+                "data": {
+                    **GOOD,
+                    **encoded(ca_crt=AUTHORITY.root_pem),
+                    "ca.crl": CANARY + "==",
+                },
+            },
+            "data.ca.crl",
+            "no list of revoked certificates",
         ),
         ({"type": TLS, "data": {**GOOD, "ca.crt": CANARY + "=="}}, "data.ca.crt", "no certifi"),
     ],

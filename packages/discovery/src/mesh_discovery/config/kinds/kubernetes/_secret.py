@@ -15,7 +15,12 @@ from mesh_configfile.shapes import Finding
 from mesh_discovery.config.kinds._fields import Unchecked
 from mesh_discovery.config.kinds._kind import Body, Kind
 from mesh_discovery.config.kinds._metadata import Metadata
-from mesh_discovery.config.kinds.kubernetes._key_material import wrong_pair, wrong_roots
+from mesh_discovery.config.kinds.kubernetes._key_material import (
+    wrong_pair,
+    wrong_revocations,
+    wrong_roots,
+    wrong_staple,
+)
 from mesh_discovery.config.kinds.kubernetes._kubernetes_fields import KubernetesFields
 
 TLS = "kubernetes.io/tls"
@@ -115,12 +120,20 @@ def _warnings(spec: SecretFields, _metadata: Metadata) -> Iterator[Finding]:
 def _wrong_contents(spec: SecretFields) -> Iterator[Finding]:
     for certificate, key in _PAIRS:
         chain, private = spec.values.get(certificate), spec.values.get(key)
-        if chain and private and (wrong := wrong_pair(chain, private)) is not None:
+        if not chain or not private:
+            continue
+        if (wrong := wrong_pair(chain, private)) is not None:
             at_key, message = wrong
             yield ("data", key if at_key else certificate), message
-    for name in _ROOTS:
-        if (roots := spec.values.get(name)) and (wrong_root := wrong_roots(roots)) is not None:
-            yield ("data", name), wrong_root
+        elif spec.staple and (wrong_answer := wrong_staple(chain, spec.staple)) is not None:
+            yield ("data", _STAPLE), wrong_answer
+    checks = [(name, wrong_roots) for name in _ROOTS]
+    if spec.roots:
+        checks += [(name, wrong_revocations) for name in _REVOCATIONS]
+    for name, find in checks:
+        value = spec.values.get(name)
+        if value and (wrong_value := find(value)) is not None:
+            yield ("data", name), wrong_value
 
 
 SECRET = Kind(
