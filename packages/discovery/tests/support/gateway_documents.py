@@ -1,4 +1,4 @@
-"""Documents of gateways, as YAML, and the contexts of TLS clients."""
+"""Documents of gateways, as YAML, and TLS clients of theirs."""
 
 import base64
 import json
@@ -6,9 +6,11 @@ import ssl
 from pathlib import Path
 from typing import Any
 
+import aiohttp
+
 from mesh_ca.testing import signing_request
 from mesh_testkit.certificates import Authority, Issued
-from scenarios import Echo, Scene
+from scenarios import Echo, MeshEnvoy, Scene
 
 S = "s.b.svc.cluster.local"
 
@@ -125,3 +127,12 @@ async def plain_service(scene: Scene) -> Echo:
     echo = await scene.echo("v1")
     await scene.apply(service_s=service(echo.address, port=echo.port))
     return echo
+
+
+async def fails_to_shake_hands(router: MeshEnvoy, url: str, context: ssl.SSLContext) -> bool:
+    """Tell whether a connection comes to no TLS session, or is closed before any answer."""
+    try:
+        await router.get(url, ssl=context)
+    except (aiohttp.ClientError, ConnectionError):
+        return True
+    return False

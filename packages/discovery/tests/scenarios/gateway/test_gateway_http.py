@@ -1,12 +1,10 @@
 """Plain HTTP and HTTPS servers of gateways, their routes and their certificates."""
 
-import ssl
-
-import aiohttp
 import pytest
 
 from gateway_documents import (
     client_context,
+    fails_to_shake_hands,
     gateway,
     plain_service,
     secret,
@@ -19,15 +17,6 @@ from planes import eventually
 from scenarios import MeshEnvoy, Scene
 
 SIMPLE = {"mode": "SIMPLE", "credentialName": "shop"}
-
-
-async def fails_to_shake_hands(router: MeshEnvoy, url: str, context: ssl.SSLContext) -> bool:
-    """Tell whether a connection comes to no TLS session, or is closed before any answer."""
-    try:
-        await router.get(url, ssl=context)
-    except (aiohttp.ClientError, ConnectionError):
-        return True
-    return False
 
 
 async def eventually_believed(

@@ -8,7 +8,7 @@ Source: Kubernetes' API, v1, and the names of values in Istio's `credentialName`
 
 import base64
 import binascii
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 
 from mesh_configfile.shapes import Finding
@@ -127,6 +127,7 @@ def _wrong_contents(spec: SecretFields) -> Iterator[Finding]:
             yield ("data", key if at_key else certificate), message
         elif spec.staple and (wrong_answer := wrong_staple(chain, spec.staple)) is not None:
             yield ("data", _STAPLE), wrong_answer
+    checks: list[tuple[str, Callable[[bytes], str | None]]]
     checks = [(name, wrong_roots) for name in _ROOTS]
     if spec.roots:
         checks += [(name, wrong_revocations) for name in _REVOCATIONS]
