@@ -87,7 +87,7 @@ trafficPolicy:
   - port: {number: 443}
     tls: {mode: SIMPLE, insecureSkipVerify: true, sni: x.example}
   proxyProtocol: {version: V2}
-  retryBudget: {percent: 20.5, minRetryConcurrency: 3, budgetInterval: 1s}
+  retryBudget: {percent: 20.5, minRetryConcurrency: 3}
 subsets:
 - name: v1
   labels: {version: v1}
@@ -337,6 +337,14 @@ WARNINGS: list[tuple[dict[str, Any], list[tuple[str, str]]]] = [
     (
         policy("loadBalancer: {localityLbSetting: {failoverPriority: [a]}}"),
         [("trafficPolicy.loadBalancer.localityLbSetting", "without outlierDetection")],
+    ),
+    (
+        policy("loadBalancer: {zoneAwareLbSetting: {minClusterSize: 3}}"),
+        [("trafficPolicy.loadBalancer.zoneAwareLbSetting", "regions come before others")],
+    ),
+    (
+        policy("retryBudget: {budgetInterval: 1s}"),
+        [("trafficPolicy.retryBudget.budgetInterval", "has no effect")],
     ),
     (
         policy("outlierDetection: {consecutiveErrors: 3}"),

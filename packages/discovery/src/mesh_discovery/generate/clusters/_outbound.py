@@ -3,6 +3,9 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from envoy.config.core.v3 import extension_pb2
+from envoy.extensions.network.dns_resolver.cares.v3 import cares_dns_resolver_pb2
+
 from mesh_discovery.config.kinds._protocol import Protocol
 from mesh_discovery.config.kinds.destination_rule._client_tls import ClientTlsMode
 from mesh_discovery.config.kinds.mesh_config._spec import MeshH2UpgradePolicy
@@ -13,10 +16,16 @@ from mesh_discovery.generate._istio_metadata import (
     istio_metadata,
     service_metadata,
 )
-from mesh_discovery.generate._messages import cluster_pb2, duration, from_ads, health_check_pb2
+from mesh_discovery.generate._messages import (
+    cluster_pb2,
+    duration,
+    from_ads,
+    health_check_pb2,
+    packed,
+)
 from mesh_discovery.generate._passthrough import forward_by_host
 from mesh_discovery.generate.clusters._balancing import balance
-from mesh_discovery.generate.clusters._cluster import new_cluster
+from mesh_discovery.generate.clusters._cluster import new_cluster, number
 from mesh_discovery.generate.clusters._http_options import Speaks, set_http_options, speaks
 from mesh_discovery.generate.clusters._outlier_detection import detect_outliers
 from mesh_discovery.generate.clusters._pools import limit
@@ -35,6 +44,7 @@ from mesh_discovery.plan._upstream_tls import TlsKind, UpstreamTls, upstream_tls
 
 _Cluster = cluster_pb2.Cluster
 _DNS_JITTER_S = 0.1
+_UDP_QUERIES = 100
 _Health = health_check_pb2.HealthStatus
 
 
@@ -127,6 +137,15 @@ def _look_up(cluster: cluster_pb2.Cluster, model: MeshModel) -> None:
     cluster.dns_jitter.CopyFrom(duration(_DNS_JITTER_S))
     cluster.respect_dns_ttl = True
     cluster.dns_lookup_family = _Cluster.DnsLookupFamily.V4_PREFERRED
+    # A socket that has asked a while is replaced, or answers of a server that moved never come.
+    cluster.typed_dns_resolver_config.CopyFrom(
+        extension_pb2.TypedExtensionConfig(
+            name="envoy.network.dns_resolver.cares",
+            typed_config=packed(
+                cares_dns_resolver_pb2.CaresDnsResolverConfig(udp_max_queries=number(_UDP_QUERIES))
+            ),
+        )
+    )
 
 
 def _apply(cluster: cluster_pb2.Cluster, policy: Policy, model: MeshModel) -> None:

@@ -55,6 +55,15 @@ def load_balancer_warnings(balancer: LoadBalancer) -> Iterator[Finding]:
                     f"random; give one of {', '.join(_KEYS)}"
                 ),
             )
+    zones = balancer.zone_aware_lb_setting
+    if zones is not None and zones.enabled is not False:
+        yield (
+            ("zoneAwareLbSetting",),
+            (
+                "regions come before others, and zones do not: proxies would have to know the "
+                "other workloads of their own service"
+            ),
+        )
     if balancer.warmup is not None or balancer.warmup_duration_secs is not None:
         if balancer.warmup_duration_secs is not None:
             yield ("warmupDurationSecs",), "is deprecated; use warmup"

@@ -86,6 +86,11 @@ def warnings(spec: DestinationRuleSpec, _metadata: Metadata) -> Iterator[Finding
                 yield (*place, *inner), message
         for inner, message in _section_warnings(policy, by_selector=_selects(spec)):
             yield (*path, *inner), message
+        if policy.retry_budget is not None and policy.retry_budget.budget_interval is not None:
+            yield (
+                (*path, "retryBudget", "budgetInterval"),
+                "has no effect: Envoy counts the requests that are active",
+            )
 
 
 def _selects(spec: DestinationRuleSpec) -> bool:
