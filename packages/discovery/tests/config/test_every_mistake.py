@@ -1,8 +1,8 @@
 """One object for each mistake that users make: each is told with its place and what would be right.
 
 `every_mistake/` has a file a kind. The names of objects say what is wrong; of those that begin with
-`warning-` the object is accepted. `golden/` has what users read; `mesh-discovery check` of the
-directory says the same of the kinds that are served.
+`warning-` the object is accepted. `golden/` has what users read, as `mesh-discovery check` of the
+directory says it.
 """
 
 import re
@@ -13,40 +13,15 @@ import pytest
 
 from mesh_configfile import Document, Problem, read_documents
 from mesh_discovery.config._objects import read_object
-from mesh_discovery.config.kinds._kind import decoded
-from mesh_discovery.config.kinds._metadata import Metadata
-from mesh_discovery.config.kinds._registry import AnyKind, find_kind
-from mesh_discovery.config.kinds.gateway._kind import GATEWAY
-from mesh_discovery.config.kinds.virtual_service._kind import VIRTUAL_SERVICE
 from mesh_testkit import Golden
 
 DIRECTORY = Path(__file__).parent / "every_mistake"
-NOT_SERVED = {each.name: each for each in (GATEWAY, VIRTUAL_SERVICE)}
-"""Kinds that are read and have no effect yet."""
 
 
 def told(document: Document) -> tuple[list[Problem], list[Problem]]:
     """Return the mistakes and warnings in a document."""
-    value = document.value
-    assert isinstance(value, dict)
-    kind = value["kind"]
-    assert isinstance(kind, str)
-    if find_kind(str(value["apiVersion"]), kind) is None and kind in NOT_SERVED:
-        return _told_of(document, NOT_SERVED[kind])
     read = read_object(document)
     return list(read.problems), list(read.warnings)
-
-
-def _told_of(document: Document, kind: AnyKind) -> tuple[list[Problem], list[Problem]]:
-    value = document.value
-    assert isinstance(value, dict)
-    metadata, _ = decoded(value["metadata"], Metadata, ("metadata",))
-    assert metadata is not None
-    _, mistakes, warnings = kind.read(value.get("spec"), ("spec",), metadata)
-    return (
-        [document.problem(path, message) for path, message in mistakes],
-        [document.problem(path, message) for path, message in warnings],
-    )
 
 
 def documents(file: Path) -> Iterator[tuple[str, Document]]:

@@ -4,6 +4,7 @@ Source: envoy 1.36 and 1.40, by experiment.
 """
 
 from collections.abc import Iterable, Iterator
+from itertools import product
 from typing import Any
 
 _REDIRECT_CODES = {
@@ -50,7 +51,11 @@ def _refused_route(route: Any, place: str) -> Iterator[str]:
 def _refused_listener(listener: Any) -> Iterator[str]:
     name = listener["name"]
     yield from _duplicates(
-        (str(chain.get("filter_chain_match", {})) for chain in listener.get("filter_chains", ())),
+        (
+            str(match)
+            for chain in listener.get("filter_chains", ())
+            for match in _matches(chain.get("filter_chain_match", {}))
+        ),
         f"{name}: two filter chains match",
     )
     for chain in (*listener.get("filter_chains", ()), listener.get("default_filter_chain", {})):
@@ -59,6 +64,13 @@ def _refused_listener(listener: Any) -> Iterator[str]:
             if filters and filters[-1] != "envoy.filters.http.router":
                 yield f"{name}: the last HTTP filter is {filters[-1]}"
             yield from _duplicates(filters, f"{name}: an HTTP filter is there twice")
+
+
+def _matches(match: Any) -> Iterator[Any]:
+    """Take a match apart: each of its values stands for itself."""
+    lists = {key: value for key, value in match.items() if isinstance(value, list)}
+    for chosen in product(*lists.values()):
+        yield sorted({**match, **dict(zip(lists, chosen, strict=True))}.items(), key=str)
 
 
 def _duplicates(values: Iterable[str], told: str) -> Iterator[str]:

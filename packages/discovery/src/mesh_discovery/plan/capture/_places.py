@@ -4,12 +4,12 @@ Envoy refuses a listener two of whose chains take the same connections: a chain 
 out, and the older service keeps them.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from enum import Enum, auto
 
 from mesh_discovery.config.kinds._protocol import Protocol
 from mesh_discovery.plan.capture._listeners import Chain, HttpChain
-from mesh_discovery.plan.l4._chains import TcpChain
+from mesh_discovery.plan.l4._chains import TcpChain, connections, only
 
 _ALONE = (Protocol.MONGO, Protocol.MYSQL)
 """Protocols whose ports have no chains of other protocols."""
@@ -61,31 +61,13 @@ class Place:
             if not any(isinstance(each, HttpChain) for each in self._chains):
                 self._chains.append(chain)
             return True
-        wanted = list(_connections(chain))
+        wanted = list(connections(chain))
         free = [each for each in wanted if each not in self._taken]
         if not free:
             return False
         self._taken.update(free)
         if len(free) < len(wanted):
-            self._chains.extend(_only(chain, free))
+            self._chains.extend(only(chain, free))
             return False
         self._chains.append(chain)
         return True
-
-
-def _connections(chain: TcpChain) -> Iterator[tuple[str, str]]:
-    """Yield the pairs of SNI and range that a chain takes; empty: any."""
-    for name in chain.server_names or ("",):
-        for prefix in chain.prefixes or ("",):
-            yield name, prefix
-
-
-def _only(chain: TcpChain, pairs: list[tuple[str, str]]) -> Iterator[TcpChain]:
-    """Yield chains that take these pairs of a chain, and no others."""
-    for name in dict.fromkeys(name for name, _ in pairs):
-        yield TcpChain(
-            target=chain.target,
-            server_names=(name,) if name else (),
-            prefixes=tuple(prefix for own, prefix in pairs if own == name and prefix),
-            origin=chain.origin,
-        )

@@ -1,5 +1,6 @@
 """Filter chains of connections, as data: which connections, and the clusters they go to."""
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from ipaddress import ip_network
 from typing import NamedTuple
@@ -91,3 +92,38 @@ def prefixes(networks: tuple[str, ...]) -> tuple[str, ...]:
     """Return ranges as Envoy matches them: without host bits, and none where all are meant."""
     found = tuple(dict.fromkeys(str(ip_network(each, strict=False)) for each in networks))
     return () if any(each.endswith("/0") for each in found) else found
+
+
+def connections(chain: TcpChain) -> Iterator[tuple[str, str]]:
+    """Yield the pairs of SNI and range that a chain takes; empty: any."""
+    for name in chain.server_names or ("",):
+        for prefix in chain.prefixes or ("",):
+            yield name, prefix
+
+
+def only(chain: TcpChain, pairs: Iterable[tuple[str, str]]) -> Iterator[TcpChain]:
+    """Yield chains that take these pairs of a chain, and no others."""
+    known = list(pairs)
+    for name in dict.fromkeys(name for name, _ in known):
+        yield TcpChain(
+            target=chain.target,
+            server_names=(name,) if name else (),
+            prefixes=tuple(prefix for own, prefix in known if own == name and prefix),
+            origin=chain.origin,
+        )
+
+
+def distinct(chains: Iterable[TcpChain]) -> Iterator[TcpChain]:
+    """Yield chains without the connections that a chain before them takes.
+
+    Envoy refuses a listener two of whose chains take the same.
+    """
+    taken: set[tuple[str, str]] = set()
+    for chain in chains:
+        wanted = list(connections(chain))
+        free = [each for each in wanted if each not in taken]
+        taken.update(free)
+        if len(free) == len(wanted):
+            yield chain
+        else:
+            yield from only(chain, free)

@@ -6,7 +6,7 @@ from typing import Protocol
 from mesh_discovery.config.kinds.virtual_service._matches import TcpMatch, TlsMatch
 from mesh_discovery.config.kinds.virtual_service._spec import VirtualServiceSpec
 from mesh_discovery.model._services import Labels, Port, Service
-from mesh_discovery.plan.l4._chains import Origin, TcpChain, prefixes, server_names
+from mesh_discovery.plan.l4._chains import Origin, TcpChain, distinct, prefixes, server_names
 from mesh_discovery.plan.l4._targets import Targets
 
 _MESH = "mesh"
@@ -90,13 +90,13 @@ def connection_chains(
     """
     own = prefixes(networks)
     if port.protocol.is_tls:
-        chains = tuple(_by_sni(service, port, routes, targets, own))
+        chains = tuple(distinct(_by_sni(service, port, routes, targets, own)))
         if chains:
             return chains
         names = (service.host,) if is_shared or own else ()
         target = targets.service(service, port)
         return (TcpChain(target=target, server_names=server_names(names), prefixes=own),)
-    return tuple(_by_address(service, port, routes, targets, own))
+    return tuple(distinct(_by_address(service, port, routes, targets, own)))
 
 
 def _by_sni(
