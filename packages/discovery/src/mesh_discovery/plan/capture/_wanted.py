@@ -40,9 +40,9 @@ def wanted_listeners(
     service: Service, port: Port, egress: Egress, proxy: Surroundings
 ) -> Iterator[Wanted]:
     """Yield the listeners of a port."""
-    port = egress.declared(port)
     if port.protocol is Protocol.UDP:
         return
+    port = egress.declared(port)
     if egress.is_http_proxy or port.protocol.is_http:
         yield _http(port, egress, proxy.ips)
     elif egress.bind:
