@@ -174,6 +174,11 @@ class Service:
         """Whether its endpoints are sent apart from its clusters."""
         return self.resolution is Resolution.STATIC
 
+    @property
+    def is_looked_up(self) -> bool:
+        """Whether clients find its endpoints by DNS."""
+        return self.resolution in (Resolution.DNS, Resolution.DNS_ROUND_ROBIN)
+
     def port(self, number: int) -> Port | None:
         """Return the port of a number."""
         return next((each for each in self.ports if each.number == number), None)

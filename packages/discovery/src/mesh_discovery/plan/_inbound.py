@@ -86,6 +86,7 @@ def plan_inbound(proxy: Proxy, model: MeshModel, sidecar: SidecarSpec | None = N
         for address in proxy.addresses
         for service, endpoint in model.by_address.get((proxy.namespace, address), ())
         for port in service.ports
+        if endpoint.serves(port)
     }
     by_proxy = {
         place
@@ -119,7 +120,7 @@ def _served(proxy: Proxy, model: MeshModel) -> Iterator[tuple[str, str, Port, in
         for service, endpoint in model.by_address.get((proxy.namespace, bind), ()):
             labels = {**dict(endpoint.labels), **dict(proxy.labels)}
             for port in service.ports:
-                if port.protocol is not Protocol.UDP:
+                if port.protocol is not Protocol.UDP and endpoint.serves(port):
                     yield bind, service.host, port, endpoint.port_for(port), labels
 
 

@@ -13,12 +13,11 @@ from typing import NamedTuple
 from mesh_discovery._addresses import is_ip, split_host_port
 from mesh_discovery.config.kinds._peer_authentication import MutualTlsMode
 from mesh_discovery.config.kinds._protocol import Protocol
-from mesh_discovery.config.kinds._service_entry import Resolution
 from mesh_discovery.config.kinds.destination_rule._client_tls import ClientTlsMode
 from mesh_discovery.model._destination_rules import Rule
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.model._scope import Scope
-from mesh_discovery.model._services import Endpoint, Port, Service
+from mesh_discovery.model._services import Endpoint, Health, Port, Service
 from mesh_discovery.plan._envoy_names import short_names
 from mesh_discovery.plan._proxy import Proxy
 from mesh_discovery.plan._traffic_policy import NO_POLICY, Policy, effective_policy
@@ -45,8 +44,10 @@ class Target(NamedTuple):
 
     @property
     def endpoints(self) -> tuple[Endpoint, ...]:
-        """The endpoints of the port; of a subset, those with its labels."""
-        found = self.service.endpoints
+        """The healthy endpoints of the port; of a subset, those with its labels."""
+        found = tuple(
+            each for each in self.service.endpoints_of(self.port) if each.health is Health.HEALTHY
+        )
         chosen = self.rule.subsets.get(self.subset) if self.rule is not None else None
         if not self.subset or chosen is None:
             return found
@@ -100,9 +101,12 @@ def plan_target(
         return NotServed(
             f"the service {service.host} has no TCP port {number}, but {', '.join(ports) or 'none'}"
         )
-    if service.resolution is Resolution.NONE:
-        return NotServed(f"the service {service.host} has resolution NONE, which gRPC can't follow")
-    if not service.uses_eds and len(service.endpoints) != 1:
+    if not (service.uses_eds or service.is_headless or service.is_looked_up):
+        return NotServed(
+            f"the service {service.host} has resolution {service.resolution}, which gRPC can't "
+            "follow"
+        )
+    if service.is_looked_up and len(service.endpoints) != 1:
         return NotServed(
             f"the service {service.host} is found by DNS and has {len(service.endpoints)} "
             "endpoints: gRPC takes exactly one"
@@ -132,7 +136,9 @@ def plan_server(name: str, proxy: Proxy, model: MeshModel) -> Server | NotServed
         for service, endpoint in model.by_address.get((proxy.namespace, own), ()):
             labels = {**dict(endpoint.labels), **dict(proxy.labels)}
             for port in service.ports:
-                if port.protocol is not Protocol.UDP and endpoint.port_for(port) == number:
+                if port.protocol is Protocol.UDP or not endpoint.serves(port):
+                    continue
+                if endpoint.port_for(port) == number:
                     mode = model.policies.mode(proxy.namespace, labels, number)
                     return Server(address, number, mode is MutualTlsMode.STRICT)
     return NotServed(

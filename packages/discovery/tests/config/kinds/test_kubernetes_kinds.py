@@ -117,6 +117,39 @@ def test_a_slice_of_no_service_is_warned_of(config_dir: Path) -> None:
     ]
 
 
+ANNOTATED = SERVICE.replace("name: web", "name: web, annotations: {%s}")
+WARNINGS = {
+    "exportTo": (
+        ANNOTATED % "networking.istio.io/exportTo: 'a,a'" + "  clusterIP: 10.0.0.1\n",
+        '4: spec: the annotation networking.istio.io/exportTo: "a" is given twice',
+    ),
+    "distribution": (
+        ANNOTATED % "networking.istio.io/traffic-distribution: Near" + "  clusterIP: 10.0.0.1\n",
+        "4: spec: the annotation networking.istio.io/traffic-distribution has no effect: expected",
+    ),
+    "accounts": (
+        ANNOTATED % "alpha.istio.io/canonical-serviceaccounts: a" + "  clusterIP: 10.0.0.1\n",
+        "4: spec: the annotation alpha.istio.io/canonical-serviceaccounts has no effect",
+    ),
+    "affinity": (
+        SERVICE + "  sessionAffinity: ClientIP\n",
+        "5: spec.sessionAffinity: ClientIP has no effect on proxies; use consistentHash",
+    ),
+    "names in a slice": (
+        SLICE + OF_WEB + "addressType: FQDN\nendpoints:\n- addresses: [a.test]\n",
+        "4: addressType: FQDN has no effect: proxies are sent IP addresses",
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "wanted"), WARNINGS.values(), ids=WARNINGS)
+def test_a_choice_without_effect_is_warned_of(text: str, wanted: str, config_dir: Path) -> None:
+    problems, warnings, _ = said(config_dir, text)
+
+    assert not problems
+    assert [each[: len(wanted)] for each in warnings] == [wanted]
+
+
 @pytest.mark.parametrize(
     ("api_version", "kind"),
     [

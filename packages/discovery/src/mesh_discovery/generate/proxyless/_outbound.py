@@ -81,7 +81,7 @@ def cluster(target: Target, model: MeshModel) -> cluster_pb2.Cluster:
     service, port, name = target.service, target.port, target.cluster
     made = cluster_pb2.Cluster(name=name)
     apply_policy(made, target.policy)
-    if service.uses_eds:
+    if not service.is_looked_up:
         made.type = cluster_pb2.Cluster.DiscoveryType.EDS
         made.eds_cluster_config.CopyFrom(
             cluster_pb2.Cluster.EdsClusterConfig(eds_config=from_ads(), service_name=name)

@@ -12,6 +12,8 @@ from mesh_discovery.config.kinds._service_entry import Resolution
 from mesh_discovery.config.kinds._workload_entry import WorkloadEntrySpec
 from mesh_discovery.config.kinds.kubernetes._pod import PodSpec, PodStatus
 from mesh_discovery.config.kinds.kubernetes._service import (
+    EXPORT_TO,
+    TRAFFIC_DISTRIBUTION,
     InternalTrafficPolicy,
     IpFamily,
     KubernetesPort,
@@ -31,8 +33,6 @@ from mesh_discovery.model.registry._workload_endpoints import (
 )
 from mesh_discovery.model.registry._workloads import Workloads
 
-EXPORT_TO = "networking.istio.io/exportTo"
-TRAFFIC_DISTRIBUTION = "networking.istio.io/traffic-distribution"
 ACCOUNTS = "alpha.istio.io/kubernetes-serviceaccounts"
 SESSION_COOKIE_LABEL = "istio.io/persistent-session"
 SESSION_HEADER_LABEL = "istio.io/persistent-session-header"

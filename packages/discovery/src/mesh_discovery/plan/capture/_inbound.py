@@ -102,7 +102,7 @@ def plan_captured_inbound(
             own = own or tuple(labels.items())
             for port in service.ports:
                 number = endpoint.port_for(port)
-                if port.protocol is Protocol.UDP or number in found:
+                if port.protocol is Protocol.UDP or number in found or not endpoint.serves(port):
                     continue
                 found[number] = CapturedPort(
                     number=number,

@@ -17,7 +17,7 @@ def target_ports(proxy: Proxy, model: MeshModel) -> Mapping[int, tuple[int, ...]
     found: dict[int, set[int]] = {}
     for service, endpoint in _served(proxy, model):
         for port in service.ports:
-            if port.protocol is not Protocol.UDP:
+            if port.protocol is not Protocol.UDP and endpoint.serves(port):
                 found.setdefault(port.number, set()).add(endpoint.port_for(port))
     return {number: tuple(sorted(targets)) for number, targets in sorted(found.items())}
 

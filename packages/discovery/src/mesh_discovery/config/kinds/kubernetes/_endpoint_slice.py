@@ -83,7 +83,15 @@ def _validate(spec: EndpointSliceFields, _metadata: Metadata) -> Iterator[Findin
                 yield path, wrong
 
 
-def _warn(_spec: EndpointSliceFields, metadata: Metadata) -> Iterator[Finding]:
+def _warn(spec: EndpointSliceFields, metadata: Metadata) -> Iterator[Finding]:
+    if spec.address_type is AddressType.FQDN and spec.endpoints:
+        yield (
+            ("addressType",),
+            (
+                "FQDN has no effect: proxies are sent IP addresses; use a ServiceEntry of "
+                "resolution DNS"
+            ),
+        )
     if not metadata.labels.get(SERVICE_NAME_LABEL):
         yield (
             ("metadata", "labels"),

@@ -10,6 +10,7 @@ import msgspec
 
 from mesh_configfile.shapes import Finding
 from mesh_discovery._addresses import is_host
+from mesh_discovery.config.kinds._checks import export_to_mistakes
 from mesh_discovery.config.kinds._fields import Labels, PortNumber, Unchecked
 from mesh_discovery.config.kinds._kind import Kind
 from mesh_discovery.config.kinds._metadata import Metadata
@@ -86,6 +87,7 @@ class KubernetesServiceSpec(KubernetesFields, frozen=True):
     publish_not_ready_addresses: bool = False
     internal_traffic_policy: InternalTrafficPolicy | None = None
     traffic_distribution: TrafficDistribution | None = None
+    session_affinity: str | None = None
 
     @property
     def is_headless(self) -> bool:
@@ -165,6 +167,41 @@ def _ports(ports: tuple[KubernetesPort, ...]) -> Iterator[Finding]:
         names.add(port.name)
 
 
+EXPORT_TO = "networking.istio.io/exportTo"
+TRAFFIC_DISTRIBUTION = "networking.istio.io/traffic-distribution"
+CANONICAL_ACCOUNTS = "alpha.istio.io/canonical-serviceaccounts"
+
+
+def _warn(spec: KubernetesServiceSpec, metadata: Metadata) -> Iterator[Finding]:
+    annotations = metadata.annotations
+    exported = [each.strip() for each in annotations.get(EXPORT_TO, "").split(",") if each.strip()]
+    for _, message in export_to_mistakes(exported, metadata.namespace):
+        yield (), f"the annotation {EXPORT_TO}: {message}"
+    distribution = annotations.get(TRAFFIC_DISTRIBUTION, "").lower()
+    known = [each.value for each in TrafficDistribution]
+    if distribution and distribution not in map(str.lower, (*known, "Any")):
+        yield (
+            (),
+            (
+                f"the annotation {TRAFFIC_DISTRIBUTION} has no effect: expected one of "
+                f"{', '.join(known)}, Any"
+            ),
+        )
+    if CANONICAL_ACCOUNTS in annotations:
+        yield (
+            (),
+            (
+                f"the annotation {CANONICAL_ACCOUNTS} has no effect: identities of other kinds "
+                "than service accounts' are not known here"
+            ),
+        )
+    if spec.session_affinity == "ClientIP":
+        yield (
+            ("sessionAffinity",),
+            "ClientIP has no effect on proxies; use consistentHash of a DestinationRule",
+        )
+
+
 KUBERNETES_SERVICE = Kind(
     name="Service",
     group="",
@@ -172,4 +209,5 @@ KUBERNETES_SERVICE = Kind(
     spec=KubernetesServiceSpec,
     status=KubernetesServiceStatus,
     validate=_validate,
+    warn=_warn,
 )
