@@ -46,6 +46,7 @@ class Conflict:
     bind: str
     port: int
     host: str
+    """Of the service; or what else wants to listen there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +57,9 @@ class OutboundPlan:
     conflicts: tuple[Conflict, ...]
     chains: Mapping[Outbound, tuple[TcpChain, ...]] = field(default_factory=dict)
     """The chains of TCP listeners that do more than lead to their service's cluster."""
+
+
+_OF_SIDECAR = "an egress listener of its Sidecar"
 
 
 class _Claim(NamedTuple):
@@ -92,7 +96,7 @@ def plan_outbound(
         for wanted, service, port in _claims(each, address, naming):
             place = (wanted.bind, wanted.port)
             if place in taken or owners.setdefault(place, wanted) != wanted:
-                host = service.host if service is not None else ""
+                host = service.host if service is not None else _OF_SIDECAR
                 conflicts.append(Conflict(bind=wanted.bind, port=wanted.port, host=host))
             elif isinstance(wanted, TcpOutbound) and service and port and targets is not None:
                 own_routes = own_routes or routes(each)
