@@ -11,6 +11,20 @@ async def test_tproxy_on_an_empty_mesh_is_accepted(captured: CaptureLab) -> None
     assert '"LIVE"' in await machine.admin_text("/server_info")
 
 
+async def test_tproxy_shows_the_address_of_a_client_by_ipv6_too(captured: CaptureLab) -> None:
+    server, client = captured.machine("s"), captured.machine("c")
+    await captured.serve_http(server, 8080)
+    captured.write(s=service("s", server.address6, vip="fd99::1"))
+    await captured.sidecar(server, namespace="b", mode="TPROXY", addresses=(server.address6,))
+    await captured.sidecar(client, mode="TPROXY", addresses=(client.address6,))
+
+    reply = await get(client.namespace, "fd99::1", 80, "s.b")
+
+    assert reply is not None
+    assert reply.json()["peer"] == client.address6
+    assert "x-forwarded-client-cert" in reply.json()["headers"]
+
+
 async def test_tproxy_shows_the_application_the_address_of_its_client(
     captured: CaptureLab,
 ) -> None:

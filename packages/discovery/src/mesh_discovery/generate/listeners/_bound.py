@@ -110,7 +110,7 @@ def outbound_listener(
     else:
         chains = chains or (TcpChain(target=to_cluster(outbound.cluster)),)
         listener.filter_chains.extend(tcp_chain(each, model) for each in chains)
-        if any(each.server_names or each.target.looked_up_port for each in chains):
+        if any(each.needs_sni for each in chains):
             listener.listener_filters.append(tls_inspector())
     if isinstance(outbound, TcpOutbound) or outbound.is_virtual_address:
         # One virtual address that is not on this machine must not fail the listener.

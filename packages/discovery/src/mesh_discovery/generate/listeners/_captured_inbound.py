@@ -3,6 +3,7 @@
 Its chains tell the ports apart, and on each port the mesh's TLS from the application's own.
 """
 
+from mesh_discovery.config.kinds._protocol import Protocol
 from mesh_discovery.config.kinds.mesh_config._proxy_config import ProxyConfig
 from mesh_discovery.generate import _tls as tls
 from mesh_discovery.generate._access_log import refused_connection_logs
@@ -24,7 +25,7 @@ from mesh_discovery.generate.listeners._filters import (
     tls_inspector,
 )
 from mesh_discovery.generate.listeners._manager_settings import ManagerSettings
-from mesh_discovery.generate.listeners._tcp import cluster_proxy
+from mesh_discovery.generate.listeners._tcp import cluster_proxy, mongo_statistics
 from mesh_discovery.generate.routes._inbound import inbound_routes, passthrough_routes
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.plan import _envoy_names as names
@@ -122,7 +123,10 @@ def _own_chain(
         )
     else:
         inner = cluster_proxy(names.inbound_cluster(port.number), model)
-    return _chain(name, port.number, kind, inner, model)
+    chain = _chain(name, port.number, kind, inner, model)
+    if port.protocol is Protocol.MONGO:
+        chain.filters.insert(0, mongo_statistics(names.inbound_cluster(port.number)))
+    return chain
 
 
 def _other_chain(

@@ -25,7 +25,7 @@ from mesh_discovery.plan import _envoy_names as names
 from mesh_discovery.plan._proxy_settings import NO_SETTINGS
 from mesh_discovery.plan.capture._chain_kinds import PLAIN, PLAIN_HTTP
 from mesh_discovery.plan.capture._listeners import CapturedListener, HttpChain, IpVersions
-from mesh_discovery.plan.l4._chains import TcpTarget
+from mesh_discovery.plan.l4._chains import TcpChain, TcpTarget
 
 VIRTUAL_OUTBOUND = "virtualOutbound"
 _Chain = listener_components_pb2.FilterChain
@@ -111,7 +111,7 @@ def captured_outbound(
         made.bind_to_port.CopyFrom(_FALSE)
     _add_chains(made, listener, model, proxy)
     timeout = 0.0
-    if any(_needs_sni(each) for each in (*made.filter_chains, made.default_filter_chain)):
+    if any(isinstance(each, TcpChain) and each.needs_sni for each in listener.chains):
         made.listener_filters.append(tls_inspector())
     if any(each.filter_chain_match.application_protocols for each in made.filter_chains):
         made.listener_filters.append(http_inspector())
@@ -159,10 +159,6 @@ def _http_chain(
             _Match(transport_protocol=PLAIN, application_protocols=PLAIN_HTTP)
         )
     return made
-
-
-def _needs_sni(chain: listener_components_pb2.FilterChain) -> bool:
-    return bool(chain.filter_chain_match.server_names)
 
 
 def _additional(addresses: tuple[str, ...], port: int) -> list[listener_pb2.AdditionalAddress]:

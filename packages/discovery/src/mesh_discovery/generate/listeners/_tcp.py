@@ -1,5 +1,6 @@
 """The filter that forwards connections as they are, and the chains that have it."""
 
+from envoy.extensions.filters.network.mongo_proxy.v3 import mongo_proxy_pb2
 from envoy.type.v3 import hash_policy_pb2
 
 from mesh_discovery.generate._access_log import access_logs
@@ -68,14 +69,22 @@ def tcp_chain(chain: TcpChain, model: MeshModel) -> listener_components_pb2.Filt
     return made
 
 
-def _filters(target: TcpTarget, model: MeshModel) -> list[listener_components_pb2.Filter]:
-    if target.looked_up_port is None:
-        return [tcp_proxy(target, model)]
-    lookup = network_filter(
-        "envoy.filters.network.sni_dynamic_forward_proxy",
-        sni_lookup(target.looked_up_port),
+def mongo_statistics(stat_prefix: str) -> listener_components_pb2.Filter:
+    """Make the filter that counts the operations of Mongo; it lets other bytes pass."""
+    return network_filter(
+        "envoy.filters.network.mongo_proxy", mongo_proxy_pb2.MongoProxy(stat_prefix=stat_prefix)
     )
-    return [lookup, tcp_proxy(target, model)]
+
+
+def _filters(target: TcpTarget, model: MeshModel) -> list[listener_components_pb2.Filter]:
+    found = [tcp_proxy(target, model)]
+    if target.is_mongo:
+        found.insert(0, mongo_statistics(target.stat_prefix))
+    if target.looked_up_port is not None:
+        lookup = sni_lookup(target.looked_up_port)
+        name = "envoy.filters.network.sni_dynamic_forward_proxy"
+        found.insert(0, network_filter(name, lookup))
+    return found
 
 
 def _prefix_range(network: str) -> address_pb2.CidrRange:

@@ -43,6 +43,8 @@ class TcpTarget:
     by_source_address: bool = False
     """Whether connections of one address go to one endpoint."""
     tunnel: Tunnel | None = None
+    is_mongo: bool = False
+    """Whether statistics of Mongo's operations are made."""
     looked_up_port: int | None = None
     """Of the host that a connection names by SNI, where that is looked up to find where it goes."""
 
@@ -71,6 +73,11 @@ class TcpChain:
     def is_plain(self) -> bool:
         """Whether no rule has a say in where the connections go, and how."""
         return self.origin is None and self.target.is_plain
+
+    @property
+    def needs_sni(self) -> bool:
+        """Whether the name that a client asks for by SNI has to be known."""
+        return bool(self.server_names) or self.target.looked_up_port is not None
 
     @property
     def takes_all(self) -> bool:

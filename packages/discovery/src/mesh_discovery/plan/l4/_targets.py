@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from mesh_configfile import Duration
+from mesh_discovery.config.kinds._protocol import Protocol
 from mesh_discovery.config.kinds._service_entry import Resolution
 from mesh_discovery.config.kinds.virtual_service._destinations import Destination, RouteDestination
 from mesh_discovery.model._services import Port, Service
@@ -50,6 +51,7 @@ class Targets:
         return TcpTarget(
             stat_prefix=cluster,
             clusters=(WeightedCluster(cluster),),
+            is_mongo=port.protocol is Protocol.MONGO,
             looked_up_port=port.number if by_name else None,
             **settings._asdict(),
         )
