@@ -19,6 +19,7 @@ from mesh_discovery.config.kinds.mesh_config._interception import InterceptionMo
 from mesh_discovery.model._model import MeshModel, changed_services
 from mesh_discovery.model._services import Registry, Service
 from mesh_discovery.plan._outbound import Conflict, Outbound, wanted_listeners
+from mesh_discovery.plan._unused_rules import unused_rules
 from mesh_discovery.plan.gateway._unused import same_use, unused_parts
 from mesh_discovery.plan.virtual_hosts._unused import same_routes, unused_routes
 
@@ -47,6 +48,7 @@ def unreachable(model: MeshModel) -> tuple[Problem, ...]:
             found += _without_interception(each)
     found += unused_parts(model)
     found += unused_routes(model)
+    found += unused_rules(model)
     return tuple(sorted(set(found)))
 
 

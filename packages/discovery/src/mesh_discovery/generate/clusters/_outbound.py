@@ -31,7 +31,10 @@ from mesh_discovery.generate.clusters._outlier_detection import detect_outliers
 from mesh_discovery.generate.clusters._pools import limit
 from mesh_discovery.generate.clusters._stat_names import stat_name
 from mesh_discovery.generate.clusters._transport import certificate_names, secure
-from mesh_discovery.generate.endpoints._assignment import load_assignment
+from mesh_discovery.generate.endpoints._assignment import (
+    load_assignment,
+    sni_assignment,
+)
 from mesh_discovery.model._destination_rules import Rule
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.model._services import Port, Service
@@ -45,6 +48,7 @@ from mesh_discovery.plan._upstream_tls import TlsKind, UpstreamTls, upstream_tls
 _Cluster = cluster_pb2.Cluster
 _DNS_JITTER_S = 0.1
 _UDP_QUERIES = 100
+_GATEWAY = Client(is_sidecar=False)
 _Health = health_check_pb2.HealthStatus
 
 
@@ -74,15 +78,28 @@ def sni_clusters(
     service: Service, rule: Rule | None, model: MeshModel
 ) -> list[cluster_pb2.Cluster]:
     """Make the clusters of a gateway that passes TLS on to a service, by the SNI that it has."""
-    found = []
-    for target in _targets(service, rule, model):
-        name = names.sni_cluster(service, target.port, target.subset)
-        cluster = new_cluster(name, Discovery.EDS, model)
+    return [
+        cluster for target in _targets(service, rule, model) for cluster in _by_sni(target, model)
+    ]
+
+
+def _by_sni(target: _Target, model: MeshModel) -> Iterator[cluster_pb2.Cluster]:
+    service, port, subset, rule, policy = target
+    found = discovery(service, policy, _GATEWAY, is_http=False)
+    cluster = new_cluster(names.sni_cluster(service, port, subset), found, model)
+    if is_looked_up(found):
+        endpoints = sni_assignment(service, port, model, subset=subset, rule=rule, client=_GATEWAY)
+        if not endpoints.endpoints:
+            return
+        cluster.load_assignment.CopyFrom(endpoints)
+        _look_up(cluster, model)
+    elif found is Discovery.EDS:
         _from_eds(cluster)
-        _apply(cluster, target.policy, model)
-        balance(cluster, target.policy.load_balancer)
-        found.append(cluster)
-    return found
+    else:
+        return
+    _apply(cluster, policy, model)
+    balance(cluster, policy.load_balancer)
+    yield cluster
 
 
 def _targets(service: Service, rule: Rule | None, model: MeshModel) -> Iterator[_Target]:
