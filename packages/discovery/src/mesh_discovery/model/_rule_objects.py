@@ -5,6 +5,7 @@ what they mean to a proxy shows in the resources that are made of them.
 """
 
 from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
 from mesh_discovery.config._objects import ConfigObject
 from mesh_discovery.config._snapshot import Snapshot
@@ -44,19 +45,31 @@ class RuleObjects:
         return self._by_kind.get(f"{kind.name}.{kind.group}", ())
 
     def differing(self, other: "RuleObjects") -> frozenset[RuleKey]:
-        """Return the keys of the objects that two sets do not have alike, or in another order."""
-        found: set[RuleKey] = set()
+        """Return the keys of the objects that two sets do not have alike."""
+        return frozenset(self.differences(other))
+
+    def differences(self, other: "RuleObjects") -> Mapping[RuleKey, "Differing"]:
+        """Return the objects that two sets do not have alike, by their keys."""
+        found: dict[RuleKey, Differing] = {}
         for kind in self._by_kind.keys() | other._by_kind.keys():
-            found |= _differing(self._by_kind.get(kind, ()), other._by_kind.get(kind, ()))
-        return frozenset(found)
+            found |= _differences(self._by_kind.get(kind, ()), other._by_kind.get(kind, ()))
+        return found
 
 
-def _differing(old: Sequence[ConfigObject], new: Sequence[ConfigObject]) -> set[RuleKey]:
+Differing: TypeAlias = tuple[ConfigObject | None, ConfigObject | None]
+"""An object in the one set and in the other; None: it is not there."""
+
+
+def _differences(
+    old: Sequence[ConfigObject], new: Sequence[ConfigObject]
+) -> dict[RuleKey, Differing]:
+    if old is new:
+        return {}
     known, here = set(map(id, old)), set(map(id, new))
     gone = {each.key: each for each in old if id(each) not in here}
     come = {each.key: each for each in new if id(each) not in known}
     return {
-        key
+        key: (gone.get(key), come.get(key))
         for key in gone.keys() | come.keys()
         if _content(gone.get(key)) != _content(come.get(key))
     }

@@ -1,15 +1,28 @@
 """Decides by the config keys of a push which proxies it is sent to, and which types it touches."""
 
 from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from mesh_discovery.model._model import MeshModel
+from mesh_discovery.model._scope import Scope
 from mesh_discovery.plan._proxy import Proxy
-from mesh_discovery.push._changes import ADDRESS, POLICY, RULES, SECRET, SERVICE
+from mesh_discovery.push._changes import (
+    ADDRESS,
+    CONNECTIONS,
+    GATEWAY,
+    POLICY,
+    RULED_HOST,
+    RULES,
+    SECRET,
+    SERVICE,
+    SIDECAR,
+    VIRTUAL_SERVICE,
+)
 from mesh_discovery.push._served_context import ServedContext
 from xds_server import Client, ConfigKey, PushRequest
 
-_OF_ROUTERS = frozenset({SECRET, "Gateway"})
+_OF_ROUTERS = frozenset({SECRET, GATEWAY})
 """The kinds that sidecars are given nothing of."""
 
 
@@ -44,7 +57,7 @@ class _Subject(NamedTuple):
 
     push: PushRequest
     hosts: frozenset[str] | None
-    services: bool
+    kinds: frozenset[str]
     addresses: frozenset[tuple[str, str]]
 
 
@@ -66,13 +79,14 @@ _SUBJECTS = _Subjects()
 
 def _subject(push: PushRequest) -> _Subject:
     keys = push.configs_updated
+    kinds = frozenset(key.kind for key in keys)
     hosts = None
-    if keys and not any(key.kind == POLICY or key.kind in RULES for key in keys):
-        hosts = frozenset(key.name for key in keys if key.kind == SERVICE)
+    if keys and not kinds & {POLICY, SIDECAR}:
+        hosts = frozenset(key.name for key in keys if key.kind in (SERVICE, RULED_HOST))
     return _Subject(
         push,
         hosts,
-        services=any(key.kind == SERVICE or key.kind in RULES for key in keys),
+        kinds,
         addresses=frozenset((key.namespace, key.name) for key in keys if key.kind == ADDRESS),
     )
 
@@ -82,9 +96,35 @@ def changed_hosts(push: PushRequest) -> frozenset[str] | None:
     return _SUBJECTS.of(push).hosts
 
 
-def touches_services(push: PushRequest) -> bool:
+def touches_routes(push: PushRequest) -> bool:
     """Tell whether a service or a rule about traffic changed, or may have."""
-    return not push.configs_updated or _SUBJECTS.of(push).services
+    return _touches(push, RULES | {SERVICE})
+
+
+def touches_listeners(push: PushRequest) -> bool:
+    """Tell whether a change may touch listeners; most rules about requests do not."""
+    return _touches(push, _OF_LISTENERS)
+
+
+def touches_known_services(push: PushRequest, scope: Scope) -> bool:
+    """Tell whether proxies of a scope may know other services now, or know them otherwise."""
+    kinds = {SERVICE, SIDECAR}
+    if scope.sidecar is not None:
+        kinds.add(VIRTUAL_SERVICE)  # it imports the services that it leads to
+    return _touches(push, kinds)
+
+
+def touches_clusters(push: PushRequest, scope: Scope) -> bool:
+    """Tell whether a change may touch the clusters of a scope's proxies."""
+    return touches_known_services(push, scope) or _touches(push, _OF_CLUSTERS)
+
+
+_OF_CLUSTERS = frozenset({POLICY, RULED_HOST, GATEWAY})
+_OF_LISTENERS = frozenset({SERVICE, POLICY, SIDECAR, GATEWAY, CONNECTIONS})
+
+
+def _touches(push: PushRequest, kinds: AbstractSet[str]) -> bool:
+    return not push.configs_updated or not kinds.isdisjoint(_SUBJECTS.of(push).kinds)
 
 
 def touches_own_endpoints(proxy: Proxy, push: PushRequest) -> bool:

@@ -1,20 +1,28 @@
 """The difference of two models as a push request: config keys, reasons, incremental or not.
 
 The kinds of config keys: `ServiceEntry` (host and namespace of a service), `PeerAuthentication`
-(name and namespace of a policy), those of traffic rules such as `VirtualService`, `Secret`, and
-`Address` (an address of a namespace, at which another set of endpoints is served now). No keys mean
-that everything may have changed.
+(name and namespace of a policy), those of traffic rules such as `VirtualService` with what they can
+touch (`RuledHost`, `Connections`), `Secret`, and `Address` (an address of a namespace, at which
+another set of endpoints is served now). No keys mean that everything may have changed.
 """
 
 from mesh_discovery.model._model import MeshModel, changed_services
 from mesh_discovery.model._rule_objects import RULE_KINDS
 from mesh_discovery.model._services import Service
+from mesh_discovery.push._rule_touches import ruled_hosts, touches_connections
 from xds_server import ConfigKey, PushRequest
 
 SERVICE = "ServiceEntry"
 POLICY = "PeerAuthentication"
 ADDRESS = "Address"
 SECRET = "Secret"  # noqa: S105 - a kind
+SIDECAR = "Sidecar"
+GATEWAY = "Gateway"
+VIRTUAL_SERVICE = "VirtualService"
+RULED_HOST = "RuledHost"
+"""A host that may have another DestinationRule now."""
+CONNECTIONS = "Connections"
+"""Rules that listeners have for connections changed."""
 RULES = frozenset(kind.name for kind in RULE_KINDS)
 
 
@@ -40,10 +48,13 @@ def difference(old: MeshModel | None, new: MeshModel) -> PushRequest | None:
         ConfigKey(POLICY, name, namespace)
         for namespace, name in old.policies.differing(new.policies)
     }
+    rules = old.rules.differences(new.rules)
     policies |= {
-        ConfigKey(kind.partition(".")[0], name, namespace)
-        for kind, namespace, name in old.rules.differing(new.rules)
+        ConfigKey(kind.partition(".")[0], name, namespace) for kind, namespace, name in rules
     }
+    touched = {ConfigKey(RULED_HOST, host, "") for host in ruled_hosts(old, new)}
+    if touches_connections(rules.values()):
+        touched.add(ConfigKey(CONNECTIONS, "", ""))
     secrets = {
         ConfigKey(SECRET, name, namespace) for namespace, name in old.secrets.differing(new.secrets)
     }
@@ -61,7 +72,7 @@ def difference(old: MeshModel | None, new: MeshModel) -> PushRequest | None:
             return None
     return PushRequest(
         incremental=incremental,
-        configs_updated=frozenset(services | policies | secrets | addresses),
+        configs_updated=frozenset(services | policies | secrets | addresses | touched),
         triggers=tuple(triggers),
         reasons=tuple(
             f"{key.kind}/{key.namespace}/{key.name}"

@@ -2,8 +2,16 @@
 
 from collections.abc import Callable, Mapping
 
+from mesh_discovery.model._scope import Scope
 from mesh_discovery.plan._proxy import Proxy
-from mesh_discovery.push._affected import changed_hosts, touches_own_endpoints, touches_services
+from mesh_discovery.push._affected import (
+    changed_hosts,
+    touches_clusters,
+    touches_known_services,
+    touches_listeners,
+    touches_own_endpoints,
+    touches_routes,
+)
 from mesh_discovery.push._proxyless_generators import proxyless_generators
 from mesh_discovery.push._secrets import SecretsGenerator
 from mesh_discovery.push._served_context import ServedContext
@@ -23,9 +31,9 @@ def generators(
     plaintext_secrets: gateways that prove nothing get the keys of Secrets too.
     """
     of_envoys: Mapping[str, Generator[Proxy]] = {
-        type_urls.CLUSTER: _AllOfAType(served, PushContext.clusters),
+        type_urls.CLUSTER: _AllOfAType(served, PushContext.clusters, touches_clusters),
         type_urls.ENDPOINT: _Endpoints(served),
-        type_urls.LISTENER: _AllOfAType(served, PushContext.listeners),
+        type_urls.LISTENER: _AllOfAType(served, PushContext.listeners, _touches_listeners),
         type_urls.ROUTE: _Routes(served),
     }
     proxyless = proxyless_generators(served)
@@ -49,10 +57,15 @@ class _AllOfAType:
     """All clusters, or all listeners, of a proxy: after any change that may touch them."""
 
     def __init__(
-        self, served: ServedContext, resources_of: Callable[[PushContext, Proxy], Generated | None]
+        self,
+        served: ServedContext,
+        resources_of: Callable[[PushContext, Proxy], Generated | None],
+        touches: Callable[[PushRequest, Scope], bool],
     ) -> None:
+        """touches: tells whether a change may touch the type, where no own endpoints changed."""
         self._served = served
         self._resources_of = resources_of
+        self._touches = touches
 
     def generate(
         self,
@@ -60,13 +73,18 @@ class _AllOfAType:
         watch: Watch,  # noqa: ARG002
         push: PushRequest | None,
     ) -> Generated | None:
+        proxy, context = client.context, self._served.current
         if (
             push is not None
-            and push.incremental
-            and not touches_own_endpoints(client.context, push)
+            and not touches_own_endpoints(proxy, push)
+            and (push.incremental or not self._touches(push, context.scope(proxy)))
         ):
             return None
-        return self._resources_of(self._served.current, client.context)
+        return self._resources_of(context, proxy)
+
+
+def _touches_listeners(push: PushRequest, _scope: Scope) -> bool:
+    return touches_listeners(push)
 
 
 class _Endpoints:
@@ -91,7 +109,7 @@ class _Routes:
     def generate(
         self, client: Client[Proxy], watch: Watch, push: PushRequest | None
     ) -> Generated | None:
-        if push is not None and (push.incremental or not touches_services(push)):
+        if push is not None and (push.incremental or not touches_routes(push)):
             return None
         return self._served.current.routes(client.context, watch.names)
 
@@ -111,10 +129,11 @@ class _Names:
         watch: Watch,  # noqa: ARG002
         push: PushRequest | None,
     ) -> Generated | None:
+        proxy, context = client.context, self._served.current
         if (
             push is not None
-            and not touches_services(push)
-            and not touches_own_endpoints(client.context, push)
+            and not touches_own_endpoints(proxy, push)
+            and not touches_known_services(push, context.scope(proxy))
         ):
             return None
-        return self._served.current.names(client.context)
+        return context.names(proxy)

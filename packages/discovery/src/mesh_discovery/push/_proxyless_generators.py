@@ -5,7 +5,7 @@ from typing import TypeAlias
 
 from mesh_discovery.plan._envoy_names import parse_outbound_cluster
 from mesh_discovery.plan._proxy import Proxy
-from mesh_discovery.push._affected import changed_hosts, touches_own_endpoints, touches_services
+from mesh_discovery.push._affected import changed_hosts, touches_own_endpoints, touches_routes
 from mesh_discovery.push._served_context import ServedContext
 from mesh_discovery.push.context._proxyless import ProxylessContext
 from mesh_protos import type_urls
@@ -60,7 +60,7 @@ class _ByCluster:
     ) -> Generated | None:
         names = watch.names
         if push is not None:
-            if not self._endpoints and (push.incremental or not touches_services(push)):
+            if not self._endpoints and (push.incremental or not touches_routes(push)):
                 return None
             changed = _of_hosts(names, changed_hosts(push))
             if not changed:
