@@ -58,6 +58,38 @@ def services() -> list[str]:
     return found
 
 
+SIDECAR = """\
+apiVersion: networking.istio.io/v1
+kind: Sidecar
+metadata: {name: default, namespace: b}
+spec:
+  ingress:
+  - port: {number: 9080, name: http}
+    captureMode: NONE
+    bind: 127.0.0.1
+    defaultEndpoint: unix:///run/app.sock
+  - port: {number: 9081, name: x}
+    captureMode: NONE
+    defaultEndpoint: 127.0.0.1:9082
+  - port: {number: 9083, name: mongo}
+    defaultEndpoint: 0.0.0.0:9084
+  - port: {number: 9085, name: x-2}
+  egress:
+  - port: {number: 7000, name: http}
+    captureMode: NONE
+    hosts: [b/*]
+  - port: {number: 7005, name: tls}
+    bind: 10.7.7.7
+    hosts: [b/*]
+  - port: {number: 3128, protocol: HTTP_PROXY, name: proxy}
+    bind: 127.0.0.1
+    captureMode: NONE
+    hosts: [b/*]
+  - port: {number: 0, protocol: HTTP, name: http-socket}
+    bind: unix:///run/egress.sock
+    hosts: [b/*]
+  - hosts: ['*/*']
+"""
 POLICIES = [
     peer_authentication("STRICT"),
     peer_authentication("DISABLE"),
@@ -68,6 +100,7 @@ POLICIES = [
         ports="8000: {mode: DISABLE}, 8004: {mode: PERMISSIVE}, 9999: {mode: DISABLE}",
         app="s",
     ),
+    SIDECAR,
 ]
 MESH = """\
 apiVersion: mesh.istio.io/v1alpha1
@@ -79,7 +112,7 @@ spec:
 """
 
 
-@pytest.mark.parametrize("policy", POLICIES, ids=["strict", "disable", "by port"])
+@pytest.mark.parametrize("policy", POLICIES, ids=["strict", "disable", "by port", "sidecar"])
 async def test_envoy_takes_what_captured_proxies_are_sent(
     policy: str,
     model_of: Callable[..., MeshModel],
