@@ -3,7 +3,7 @@
 Route, cluster and endpoints have the name of Envoy's cluster, as under Istio.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 
 from mesh_discovery._addresses import is_ip
@@ -24,8 +24,9 @@ from mesh_discovery.generate._messages import (
     wrappers_pb2,
 )
 from mesh_discovery.generate.clusters._transport import expected_peers
-from mesh_discovery.generate.proxyless._filters import terminal_filters
+from mesh_discovery.generate.proxyless._filters import client_filters
 from mesh_discovery.generate.proxyless._policies import apply_policy
+from mesh_discovery.generate.proxyless._routes import grpc_routes
 from mesh_discovery.generate.proxyless._tls import client_socket
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.model._services import Endpoint, Port
@@ -41,38 +42,44 @@ def api_listener(name: str, target: Target) -> listener_pb2.Listener:
         rds=http_connection_manager_pb2.Rds(
             config_source=from_ads(), route_config_name=target.cluster
         ),
-        http_filters=terminal_filters(),
+        http_filters=client_filters(),
     )
     return listener_pb2.Listener(
         name=name, api_listener=api_listener_pb2.ApiListener(api_listener=packed(manager))
     )
 
 
-def route_configuration(target: Target) -> route_pb2.RouteConfiguration:
-    """Make the one route of a target: every method, whatever authority the channel names."""
-    name = target.cluster
+def route_configuration(
+    target: Target, routes: Sequence[route_components_pb2.Route] = ()
+) -> route_pb2.RouteConfiguration:
+    """Make the routes of a target, whatever authority the channel names.
+
+    routes: those of Envoys by the VirtualService that governs it; none: all methods go to it.
+    """
     return route_pb2.RouteConfiguration(
-        name=name,
+        name=target.cluster,
         virtual_hosts=[
             route_components_pb2.VirtualHost(
                 name=f"{target.service.host}:{target.port.number}",
                 domains=["*"],
-                routes=[
-                    route_components_pb2.Route(
-                        name="default",
-                        match=route_components_pb2.RouteMatch(prefix=""),
-                        route=route_components_pb2.RouteAction(
-                            cluster=name,
-                            # What gRPC knows of the retries that Envoys do (gRFC A44).
-                            retry_policy=route_components_pb2.RetryPolicy(
-                                retry_on="cancelled,unavailable",
-                                num_retries=wrappers_pb2.UInt32Value(value=2),
-                            ),
-                        ),
-                    )
-                ],
+                routes=grpc_routes(routes) if routes else [_default_route(target)],
             )
         ],
+    )
+
+
+def _default_route(target: Target) -> route_components_pb2.Route:
+    return route_components_pb2.Route(
+        name="default",
+        match=route_components_pb2.RouteMatch(prefix=""),
+        route=route_components_pb2.RouteAction(
+            cluster=target.cluster,
+            # What gRPC knows of the retries that Envoys do (gRFC A44).
+            retry_policy=route_components_pb2.RetryPolicy(
+                retry_on="cancelled,unavailable",
+                num_retries=wrappers_pb2.UInt32Value(value=2),
+            ),
+        ),
     )
 
 

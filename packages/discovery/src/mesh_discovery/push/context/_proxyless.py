@@ -6,6 +6,7 @@ They ask for each resource by name, and lose those that are no longer made.
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
+from mesh_discovery._host_patterns import has
 from mesh_discovery.generate.proxyless._inbound import server_listener
 from mesh_discovery.generate.proxyless._outbound import (
     api_listener,
@@ -13,8 +14,10 @@ from mesh_discovery.generate.proxyless._outbound import (
     load_assignment,
     route_configuration,
 )
+from mesh_discovery.generate.routes._http_routes import scope_routes
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.model._scope import ScopeKey
+from mesh_discovery.model.virtual_services._virtual_services import VirtualService
 from mesh_discovery.plan._envoy_names import parse_outbound_cluster
 from mesh_discovery.plan._proxy import Proxy
 from mesh_discovery.plan._proxyless import (
@@ -26,6 +29,7 @@ from mesh_discovery.plan._proxyless import (
     plan_server,
     plan_target,
 )
+from mesh_discovery.plan.virtual_hosts._governed_hosts import PortService, governed_hosts
 from mesh_discovery.push.context._cache import Cache
 from mesh_discovery.push.context._scopes import Scopes
 from xds_server import Generated, Resource
@@ -33,6 +37,7 @@ from xds_server import Generated, Resource
 if TYPE_CHECKING:
     from envoy.config.cluster.v3.cluster_pb2 import Cluster
     from envoy.config.listener.v3.listener_pb2 import Listener
+    from envoy.config.route.v3.route_components_pb2 import Route
     from envoy.config.route.v3.route_pb2 import RouteConfiguration
 
 
@@ -135,7 +140,44 @@ class ProxylessContext:
 
     def _make_route(self, key: _ClusterName) -> Resource | None:
         target = self._target(key)
-        return _named(route_configuration(target)) if target is not None else None
+        if target is None:
+            return None
+        return _named(route_configuration(target, self._routes_by_rule(target, key.scope)))
+
+    def _routes_by_rule(self, target: Target, key: ScopeKey) -> "list[Route]":
+        """Return the routes of the VirtualService that governs a target, if one does."""
+        scope, number = self._scopes.get(key), target.port.number
+        listener = scope.egress_for(number)
+        found = PortService(target.service, target.port)
+        made: dict[VirtualService, list[Route]] = {}
+
+        def applies(each: VirtualService) -> bool:
+            made[each] = scope_routes(
+                each,
+                port=number,
+                scope=scope,
+                default_retries=self._model.mesh_config.default_http_retry_policy,
+            )
+            return bool(made[each])
+
+        hosts = governed_hosts(
+            number,
+            [found],
+            [
+                each
+                for each in (listener.virtual_services if listener is not None else ())
+                if any(has(host, target.service.host) for host in each.hosts)
+            ],
+            applies=applies,
+        )
+        return next(
+            (
+                made[each.virtual_service]
+                for each in hosts
+                if each.found is found and each.virtual_service is not None
+            ),
+            [],
+        )
 
     def _make_cluster(self, key: _ClusterName) -> Resource | None:
         target = self._target(key)
