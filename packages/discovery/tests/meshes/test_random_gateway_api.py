@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 
 from meshes import envoy_says, faults, loaded
 from meshes._draws import Json
-from meshes._gateway_api import GATEWAY_NAME, gateway_api
+from meshes._gateway_api import GATEWAY_NAME, backend_services, gateway_api
 from meshes._mesh import yaml_of
-from meshes._services import services
 from xds_server import Node
 
 LABEL = "gateway.networking.k8s.io/gateway-name"
@@ -25,7 +24,7 @@ NODES = tuple(
         ("sidecar", {"INTERCEPTION_MODE": "NONE", "OUTBOUND_BIND_ADDRESS": "127.0.0.3"}),
     )
 )
-_meshes = st.tuples(services(), gateway_api()).map(lambda parts: [*parts[0], *parts[1]])
+_meshes = st.tuples(backend_services(), gateway_api()).map(lambda parts: [*parts[0], *parts[1]])
 _checks = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture)
 
 

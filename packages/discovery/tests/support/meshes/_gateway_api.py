@@ -89,7 +89,34 @@ _backends = st.sampled_from(
         },
     )
 )
+_SERVICES = ("s.b.svc.cluster.local", "t.b.svc.cluster.local", "s.a.svc.cluster.local")
+_PORTS = (
+    {"number": 80, "name": "http"},
+    {"number": 443, "name": "tls"},
+    {"number": 9000, "name": "tcp"},
+)
 _replacements = st.sampled_from(("", "/", "/new", "/new/"))
+
+
+@st.composite
+def backend_services(draw: st.DrawFn) -> list[Json]:
+    """Draw the services that routes name; one may be missing."""
+    missing = draw(st.sampled_from((None, None, None, *_SERVICES)))
+    made = []
+    for index, host in enumerate((*_SERVICES, "x.example.com")):
+        name, namespace = host.split(".")[:2]
+        spec = {
+            "hosts": [host],
+            "ports": list(_PORTS),
+            "resolution": "STATIC",
+            "location": "MESH_INTERNAL",
+            "endpoints": [{"address": f"10.4.0.{index + 1}"}],
+            "addresses": [f"10.9.0.{index + 1}"],
+        }
+        if host != missing:
+            space = namespace if host in _SERVICES else "b"
+            made.append(document("ServiceEntry", f"{name}-{index}", space, spec))
+    return made
 
 
 @st.composite
