@@ -1,5 +1,6 @@
 """Meshes of Gateway API objects, translated, and what requests meet in the translation."""
 
+import functools
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -12,11 +13,14 @@ from mesh_discovery.config.kinds._metadata import Metadata
 from mesh_discovery.config.kinds._protocol import Protocol
 from mesh_discovery.config.kinds._service_entry import Resolution
 from mesh_discovery.config.kinds.gateway._spec import GatewaySpec
+from mesh_discovery.config.kinds.kubernetes._secret import SecretFields
 from mesh_discovery.config.kinds.virtual_service._matches import HttpMatch, StringMatch
 from mesh_discovery.config.kinds.virtual_service._spec import HttpRoute, VirtualServiceSpec
+from mesh_discovery.model._secrets import Secrets
 from mesh_discovery.model._services import Port, Service
-from mesh_discovery.model.gateway_api._surroundings import MeshFacts, Surroundings
+from mesh_discovery.model.gateway_api._surroundings import MeshFacts
 from mesh_discovery.model.gateway_api._translation import GatewayApi
+from mesh_testkit.certificates import Authority
 
 CLUSTER = ".svc.cluster.local"
 
@@ -69,14 +73,32 @@ SERVICES = (
 )
 
 
-def surroundings(
+@functools.cache
+def _secrets() -> Secrets:
+    """Make the Secrets shop of the namespaces shop and certs."""
+    issued = Authority().issue("shop.example")
+    values = {"tls.crt": issued.chain_pem.decode(), "tls.key": issued.key_pem.decode()}
+    return Secrets(
+        tuple(
+            ConfigObject(
+                kind="Secret",
+                namespace=namespace,
+                name="shop",
+                spec=SecretFields(string_data=values),
+                file="secrets.yaml",
+                line=1,
+            )
+            for namespace in ("shop", "certs")
+        )
+    )
+
+
+def mesh_facts(
     services: Iterable[Service] = SERVICES,
     *,
     namespaces: Mapping[str, Mapping[str, str]] | None = None,
-    secrets: Iterable[tuple[str, str]] = (("shop", "shop"), ("certs", "shop")),
-) -> Surroundings:
-    known = frozenset(secrets)
-    facts = MeshFacts(
+) -> MeshFacts:
+    return MeshFacts(
         services={(each.namespace, each.host): each for each in services},
         namespaces=[
             ConfigObject(
@@ -90,9 +112,8 @@ def surroundings(
             )
             for name, labels in (namespaces or {}).items()
         ],
-        has_secret=lambda namespace, name: (namespace, name) in known,
+        secrets=_secrets(),
     )
-    return Surroundings(facts)
 
 
 @dataclass
@@ -130,9 +151,9 @@ class Translated:
 
 
 def translated(
-    text: str, around: Surroundings | None = None, before: GatewayApi | None = None
+    text: str, facts: MeshFacts | None = None, before: GatewayApi | None = None
 ) -> Translated:
-    made = Translated(GatewayApi.of(objects_of(text), around or surroundings(), before))
+    made = Translated(GatewayApi.of(objects_of(text), facts or mesh_facts(), before))
     for each in made.api.virtual_services:
         assert isinstance(each.spec, VirtualServiceSpec)
         for gateway in each.spec.gateways:

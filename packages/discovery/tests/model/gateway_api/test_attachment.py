@@ -1,8 +1,10 @@
 """Which listeners routes attach to, what their references lead to, and how all of it stands."""
 
+from weakref import ref
+
 import pytest
 
-from gateway_api_meshes import CLUSTER, SERVICES, service, surroundings, translated
+from gateway_api_meshes import CLUSTER, SERVICES, mesh_facts, service, translated
 from mesh_discovery.model._gateways import OF_SERVICES, OWN_NAMESPACE
 from mesh_discovery.model.gateway_api._hostnames import intersection
 from mesh_discovery.model.gateway_api._servers import NAME_LABEL
@@ -113,7 +115,7 @@ def test_a_listener_says_which_namespaces_may_attach(namespaces: str, wanted: bo
             f"{{name: http, port: 80, protocol: HTTP, allowedRoutes: {{namespaces: {namespaces}}}}}"
         )
         + route("{name: gw, namespace: shop}", namespace="depot"),
-        surroundings(namespaces={"depot": {"team": "a"}}),
+        mesh_facts(namespaces={"depot": {"team": "a"}}),
     )
     assert (found.hosts("http") == {"*"}) is wanted
     reason = "True Accepted" if wanted else "False NotAllowedByListeners"
@@ -199,7 +201,7 @@ def test_a_backend_of_another_namespace_needs_its_grant(grant: str, wanted: bool
 
 def test_backends_by_istio_s_kinds() -> None:
     group = "group: networking.istio.io"
-    around = surroundings((*SERVICES, service("shop", 443)))
+    around = mesh_facts((*SERVICES, service("shop", 443)))
     host = f"{{{group}, kind: Hostname, name: stock.depot{CLUSTER}, port: 80}}"
     entry = f"{{{group}, kind: ServiceEntry, name: shop}}"
     found = translated(gateway(HTTP) + route(backend=f"{host}, {entry}"), around)
@@ -256,6 +258,16 @@ def test_a_host_has_http_routes_or_grpc_routes_as_the_oldest_decides() -> None:
     assert found.conditions("HTTPRoute", "b")[0] == "Accepted=False RouteConflict"
 
 
+def test_the_mesh_that_a_translation_was_made_of_is_not_kept() -> None:
+    facts = mesh_facts()
+    first = translated(gateway(HTTP) + route(), facts).api
+    alike = mesh_facts()
+    assert first.of(first.objects, alike, first) is first
+    forgotten = ref(facts)
+    del facts
+    assert forgotten() is None
+
+
 def test_nothing_is_made_anew_while_no_answer_of_the_mesh_differs() -> None:
     text = (
         gateway(HTTP)
@@ -263,9 +275,9 @@ def test_nothing_is_made_anew_while_no_answer_of_the_mesh_differs() -> None:
         + route(name="s", hostnames="s.example", backend="{name: x, port: 1}")
     )
     first = translated(text).api
-    more = surroundings((*SERVICES, service("unrelated", 80)))
+    more = mesh_facts((*SERVICES, service("unrelated", 80)))
     assert first.of(first.objects, more, first) is first
-    other = first.of(first.objects, surroundings((*SERVICES, service("x", 1))), first)
+    other = first.of(first.objects, mesh_facts((*SERVICES, service("x", 1))), first)
     kept = [each for each in other.virtual_services if each in first.virtual_services]
     assert [each is first.virtual_services[0] for each in kept] == [True]
     assert len(other.virtual_services) == 2

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway_api_meshes import objects_of, service, surroundings
+from gateway_api_meshes import mesh_facts, objects_of, service
 from mesh_discovery.model.gateway_api._translation import GatewayApi
 
 POOL = objects_of("""
@@ -75,7 +75,7 @@ def test_edits_lead_to_what_a_fresh_start_gives(
     before: GatewayApi | None = None
     for indexes, services in meshes:
         objects = tuple(POOL[index] for index in sorted(indexes))
-        around = surroundings(each for each in SERVICES if each in services)
+        around = mesh_facts(each for each in SERVICES if each in services)
         fresh = GatewayApi.of(objects, around)
         before = GatewayApi.of(objects, around, before)
         assert before.gateways == fresh.gateways

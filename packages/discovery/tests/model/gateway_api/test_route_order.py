@@ -9,9 +9,9 @@ from gateway_api_meshes import (
     SERVICES,
     Request,
     first_route,
+    mesh_facts,
     objects_of,
     path_matches,
-    surroundings,
 )
 from mesh_discovery.config._objects import ConfigObject
 from mesh_discovery.config.kinds.gateway_api._headers import ValueMatch
@@ -78,7 +78,7 @@ def objects(routes: list[tuple[HttpRouteSpec, str]]) -> tuple[ConfigObject, ...]
 
 
 def table(routes: tuple[ConfigObject, ...]) -> tuple[HttpRoute, ...]:
-    api = GatewayApi.of((*objects_of(GATEWAY), *routes), surroundings(SERVICES))
+    api = GatewayApi.of((*objects_of(GATEWAY), *routes), mesh_facts(SERVICES))
     (found,) = api.virtual_services
     assert isinstance(found.spec, VirtualServiceSpec)
     return found.spec.http

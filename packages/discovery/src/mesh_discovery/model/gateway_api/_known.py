@@ -18,7 +18,7 @@ from mesh_discovery.model.gateway_api._bound_routes import (
 )
 from mesh_discovery.model.gateway_api._grants import Grants
 from mesh_discovery.model.gateway_api._listeners import BoundListener, bind_listeners
-from mesh_discovery.model.gateway_api._surroundings import Surroundings
+from mesh_discovery.model.gateway_api._surroundings import Answers, MeshFacts, Surroundings
 
 ObjectKey: TypeAlias = tuple[str, str, str]
 TableKey: TypeAlias = tuple[str, ...]
@@ -28,14 +28,14 @@ class KnownGateway(NamedTuple):
     """The listeners of a Gateway, and what they depend on."""
 
     item: ConfigObject
-    around: Surroundings
+    answers: Answers
     listeners: Sequence[BoundListener]
 
 
 class KnownRoute(NamedTuple):
     """A route with its parents, and what it depends on."""
 
-    around: Surroundings
+    answers: Answers
     gateways: Mapping[GatewayKey, object]
     bound: BoundRoute
 
@@ -50,9 +50,9 @@ class KnownTable(NamedTuple):
 class Known:
     """The parts of one translation; parts that are asked for are taken over from the one before."""
 
-    def __init__(self, grants: Grants, around: Surroundings, before: "Known | None" = None) -> None:
+    def __init__(self, grants: Grants, facts: MeshFacts, before: "Known | None" = None) -> None:
         self.grants = grants
-        self._around = around
+        self._facts = facts
         self._before = before
         self._same_grants = before is not None and before.grants == grants
         self._gateways: dict[ObjectKey, KnownGateway] = {}
@@ -63,11 +63,15 @@ class Known:
         """Forget the translation before, which would keep those before it."""
         self._before = None
 
-    def gives_the_same(self, around: Surroundings) -> bool:
-        """Tell whether another mesh answers all questions of all parts in the same way."""
-        asked = [each.around for each in self._gateways.values()]
-        asked += [each.around for each in self._routes.values()]
-        return all(each.gives_the_same(around) for each in asked)
+    def hold_in(self, facts: MeshFacts) -> bool:
+        """Tell whether another mesh gives all answers that the parts are made with."""
+        if not self._facts.answers_alike(facts):
+            given = [each.answers for each in self._gateways.values()]
+            given += [each.answers for each in self._routes.values()]
+            if not all(each.hold_in(facts) for each in given):
+                return False
+        self._facts = facts  # the mesh before is not kept
+        return True
 
     def listeners(self, item: ConfigObject, spec: GatewaySpec) -> Sequence[BoundListener]:
         """Return the listeners of a Gateway."""
@@ -76,10 +80,11 @@ class Known:
             known is None
             or known.item is not item
             or not self._same_grants
-            or not known.around.gives_the_same(self._around)
+            or not known.answers.hold_in(self._facts)
         ):
-            around = self._around.apart()
-            known = KnownGateway(item, around, bind_listeners(item, spec, around, self.grants))
+            around = Surroundings(self._facts)
+            listeners = bind_listeners(item, spec, around, self.grants)
+            known = KnownGateway(item, around.answers, listeners)
         self._gateways[_key(item)] = known
         return known.listeners
 
@@ -91,15 +96,12 @@ class Known:
             or known.bound.item is not item
             or not self._same_grants
             or any(gateways.find(key) is not each for key, each in known.gateways.items())
-            or not known.around.gives_the_same(self._around)
+            or not known.answers.hold_in(self._facts)
         ):
-            around = self._around.apart()
+            around = Surroundings(self._facts)
             keys = [(each.namespace or item.namespace, each.name) for each in spec.parent_refs]
-            known = KnownRoute(
-                around,
-                {key: gateways.find(key) for key in keys},
-                bind_route(item, spec, gateways, around, self.grants),
-            )
+            bound = bind_route(item, spec, gateways, around, self.grants)
+            known = KnownRoute(around.answers, {key: gateways.find(key) for key in keys}, bound)
         self._routes[_key(item)] = known
         return known.bound
 

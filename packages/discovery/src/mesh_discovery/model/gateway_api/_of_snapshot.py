@@ -7,9 +7,9 @@ from mesh_discovery.config._objects import ConfigObject
 from mesh_discovery.config._snapshot import Snapshot
 from mesh_discovery.config.kinds.gateway_api._kinds import GATEWAY_API_KINDS
 from mesh_discovery.config.kinds.kubernetes._cluster_objects import NAMESPACE
-from mesh_discovery.model._secrets import KeyPair, SecretName, Secrets
+from mesh_discovery.model._secrets import Secrets
 from mesh_discovery.model._services import Service
-from mesh_discovery.model.gateway_api._surroundings import MeshFacts, Surroundings
+from mesh_discovery.model.gateway_api._surroundings import MeshFacts
 from mesh_discovery.model.gateway_api._translation import NO_GATEWAY_API, GatewayApi
 
 
@@ -28,18 +28,13 @@ def gateway_api_of(
     objects = tuple(each for kind in GATEWAY_API_KINDS for each in snapshot.of_kind(kind))
     if not objects:
         return NO_GATEWAY_API
-
-    def has_secret(namespace: str, name: str) -> bool:
-        found = secrets.find(SecretName(namespace, name, by_gateway=True))
-        return isinstance(found, KeyPair)
-
     facts = MeshFacts(
         services=services,
         namespaces=snapshot.of_kind(NAMESPACE),
-        has_secret=has_secret,
+        secrets=secrets,
         domain=domain,
     )
-    return GatewayApi.of(objects, Surroundings(facts), before)
+    return GatewayApi.of(objects, facts, before)
 
 
 def oldest_first(

@@ -15,16 +15,15 @@ from mesh_discovery.config.kinds.gateway_api._gateway import (
 from mesh_discovery.model._gateways import OF_SERVICES, OWN_NAMESPACE
 from mesh_discovery.model.gateway_api._hostnames import ANY
 from mesh_discovery.model.gateway_api._listeners import BoundListener
-from mesh_discovery.model.gateway_api._surroundings import Surroundings
 
 NAME_LABEL = "gateway.networking.k8s.io/gateway-name"
 """The label of routers that says to which Gateway of their namespace they belong."""
 
 
-def server_object(bound: BoundListener, hosts: Sequence[str], around: Surroundings) -> ConfigObject:
+def server_object(bound: BoundListener, hosts: Sequence[str], domain: str) -> ConfigObject:
     """Return Istio's Gateway for a listener: a server for each of these hosts, or for its own."""
     item, listener = bound.gateway, bound.listener
-    annotations, selector = _routers(item, around)
+    annotations, selector = _routers(item, domain)
     servers = tuple(_server(bound, each) for each in hosts or (listener.hostname or ANY,))
     return ConfigObject(
         kind="Gateway",
@@ -64,18 +63,16 @@ def _tls(bound: BoundListener) -> ServerTlsSettings | None:
     return ServerTlsSettings(mode=mode, credential_names=bound.credentials)
 
 
-def _routers(
-    item: ConfigObject, around: Surroundings
-) -> tuple[tuple[tuple[str, str], ...], dict[str, str]]:
+def _routers(item: ConfigObject, domain: str) -> tuple[tuple[tuple[str, str], ...], dict[str, str]]:
     """Return the annotations and the selector that choose the routers of a Gateway."""
-    hosts = tuple(_service_hosts(item, around))
+    hosts = tuple(_service_hosts(item, domain))
     if hosts:
         return ((OF_SERVICES, ",".join(hosts)),), {}
     return (OWN_NAMESPACE,), {NAME_LABEL: item.name}
 
 
-def _service_hosts(item: ConfigObject, around: Surroundings) -> Iterator[str]:
+def _service_hosts(item: ConfigObject, domain: str) -> Iterator[str]:
     for each in item.spec.addresses if isinstance(item.spec, GatewaySpec) else ():
         if each.type == "Hostname" and each.value:
             in_full = "." in each.value
-            yield each.value if in_full else f"{each.value}.{item.namespace}.svc.{around.domain}"
+            yield each.value if in_full else f"{each.value}.{item.namespace}.svc.{domain}"

@@ -4,11 +4,12 @@ The answers are kept, so that a later mesh that gives the same answers needs no 
 however else it differs.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import NamedTuple, TypeAlias
 
 from mesh_discovery.config._objects import ConfigObject
+from mesh_discovery.model._secrets import NO_SECRETS, KeyPair, SecretName, Secrets
 from mesh_discovery.model._services import Service
 
 Labels: TypeAlias = Mapping[str, str]
@@ -35,18 +36,32 @@ class MeshFacts:
         *,
         services: Mapping[Key, Service],
         namespaces: Iterable[ConfigObject] = (),
-        has_secret: Callable[[str, str], bool] | None = None,
+        secrets: Secrets = NO_SECRETS,
         domain: str = "cluster.local",
     ) -> None:
-        """Answer for these services, by namespace and host, and Namespaces.
-
-        has_secret: tells whether a Secret, by namespace and name, holds a certificate; None: that
-        is not known, and every Secret is taken to be there.
-        """
+        """Answer for these services, by namespace and host, Namespaces and Secrets."""
         self._services = services
         self._namespaces = tuple(namespaces)
-        self._has_secret = has_secret
+        self._secrets = secrets
         self.domain = domain
+
+    def answers_alike(self, later: "MeshFacts") -> bool:
+        """Tell at little cost whether another mesh answers all questions alike; in doubt not.
+
+        Services whose endpoints alone differ answer alike.
+        """
+        old, new = self._services, later._services
+        return (
+            self.domain == later.domain
+            and self._secrets is later._secrets
+            and self._namespaces == later._namespaces
+            and len(old) == len(new)
+            and all(
+                (was := old.get(key)) is each
+                or (was is not None and (was.name, was.ports) == (each.name, each.ports))
+                for key, each in new.items()
+            )
+        )
 
     def answer(self, question: Question) -> object:
         """Return the answer, which is compared with that of another mesh."""
@@ -60,7 +75,8 @@ class MeshFacts:
             case "labels":
                 return {"kubernetes.io/metadata.name": namespace} | self._labels.get(namespace, {})
             case _:
-                return self._has_secret is None or self._has_secret(namespace, name)
+                found = self._secrets.find(SecretName(namespace, name, by_gateway=True))
+                return isinstance(found, KeyPair)
 
     @cached_property
     def _by_host(self) -> Mapping[str, Service]:
@@ -76,28 +92,32 @@ class MeshFacts:
         return {each.name: dict(each.labels) for each in self._namespaces}
 
 
+class Answers:
+    """The answers that a part of a translation is made with."""
+
+    def __init__(self, domain: str) -> None:
+        self._domain = domain
+        self.given: dict[Question, object] = {}
+
+    def hold_in(self, facts: MeshFacts) -> bool:
+        """Tell whether a mesh answers the same questions in the same way."""
+        return self._domain == facts.domain and all(
+            facts.answer(question) == answer for question, answer in self.given.items()
+        )
+
+
 class Surroundings:
-    """Answers a translation's questions about one mesh, and remembers them."""
+    """Answers the questions about a mesh that a part of a translation has, and notes them."""
 
     def __init__(self, facts: MeshFacts) -> None:
         self._facts = facts
-        self._asked: dict[Question, object] = {}
+        self.answers = Answers(facts.domain)
+        """Those given so far; they are kept beside the part, and the mesh is not."""
 
     @property
     def domain(self) -> str:
         """The DNS suffix of Kubernetes services."""
         return self._facts.domain
-
-    def apart(self) -> "Surroundings":
-        """Return the same surroundings, with no question asked so far."""
-        return Surroundings(self._facts)
-
-    def gives_the_same(self, later: "Surroundings") -> bool:
-        """Tell whether another mesh answers all questions asked here as this one did."""
-        facts = later._facts
-        return self.domain == facts.domain and all(
-            facts.answer(question) == answer for question, answer in self._asked.items()
-        )
 
     def service(self, namespace: str, name: str) -> Backend | None:
         """Return a service by its Kubernetes name."""
@@ -125,9 +145,10 @@ class Surroundings:
 
     def _ask(self, kind: str, namespace: str, name: str) -> object:
         question = kind, namespace, name
-        if question not in self._asked:
-            self._asked[question] = self._facts.answer(question)
-        return self._asked[question]
+        given = self.answers.given
+        if question not in given:
+            given[question] = self._facts.answer(question)
+        return given[question]
 
 
 def _backend(service: Service | None) -> Backend | None:

@@ -36,7 +36,7 @@ from mesh_discovery.model.gateway_api._listeners import BoundListener
 from mesh_discovery.model.gateway_api._mesh_routes import MeshAttached, mesh_virtual_services
 from mesh_discovery.model.gateway_api._servers import server_object
 from mesh_discovery.model.gateway_api._status import Refused, statuses_of, warnings_of
-from mesh_discovery.model.gateway_api._surroundings import Surroundings
+from mesh_discovery.model.gateway_api._surroundings import MeshFacts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,32 +57,32 @@ class GatewayApi:
     def of(
         cls,
         objects: Iterable[ConfigObject],
-        around: Surroundings,
+        facts: MeshFacts,
         before: "GatewayApi | None" = None,
     ) -> "GatewayApi":
         """Translate objects of the Gateway API's kinds; before: the translation that was served."""
         objects = tuple(objects)
-        if before is not None and before._is_for(objects, around):
+        if before is not None and before._is_for(objects, facts):
             return before
         if not objects:
             return NO_GATEWAY_API
-        return _translated(objects, around, before or NO_GATEWAY_API)
+        return _translated(objects, facts, before or NO_GATEWAY_API)
 
-    def _is_for(self, objects: tuple[ConfigObject, ...], around: Surroundings) -> bool:
+    def _is_for(self, objects: tuple[ConfigObject, ...], facts: MeshFacts) -> bool:
         if len(self.objects) != len(objects):
             return False
         if any(old is not new for old, new in zip(self.objects, objects, strict=True)):
             return False
-        return self.known is None or self.known.gives_the_same(around)
+        return self.known is None or self.known.hold_in(facts)
 
 
 NO_GATEWAY_API = GatewayApi()
 
 
 def _translated(
-    objects: tuple[ConfigObject, ...], around: Surroundings, before: GatewayApi
+    objects: tuple[ConfigObject, ...], facts: MeshFacts, before: GatewayApi
 ) -> GatewayApi:
-    known = Known(Grants(objects), around, before.known)
+    known = Known(Grants(objects), facts, before.known)
     gateways = _bound_gateways(objects, known)
     routes = [
         known.route(each, each.spec, gateways)
@@ -106,7 +106,7 @@ def _translated(
     statuses = statuses_of(objects, gateways, routes, refused)
     made = GatewayApi(
         gateways=_kept(
-            (server_object(each, hosts.get(each.key, ()), around) for each in served),
+            (server_object(each, hosts.get(each.key, ()), facts.domain) for each in served),
             before.gateways,
         ),
         virtual_services=_kept(
