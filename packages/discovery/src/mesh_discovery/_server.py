@@ -17,6 +17,7 @@ from mesh_discovery.config.kinds.mesh_config._proxy_config import whole_seconds
 from mesh_discovery.plan._proxy import Proxy
 from mesh_discovery.push._affected import needs_push
 from mesh_discovery.push._config_store import ConfigStore
+from mesh_discovery.push._gateway_names import GatewayNames
 from mesh_discovery.push._generators import generators
 from mesh_discovery.push._push_reasons import control_plane_identifier
 from mesh_discovery.push.registration._registered_workloads import RegisteredWorkloads
@@ -62,7 +63,10 @@ async def running(config: DiscoveryConfig) -> AsyncIterator[ControlPlane]:
     ports = PortMetrics()
     registry.register(ports)
     workloads = RegisteredWorkloads(grace_s=config.workload_grace_s)
-    configuration = await read_configuration(config, metrics=metrics, workloads=workloads)
+    gateways = GatewayNames()
+    configuration = await read_configuration(
+        config, metrics=metrics, workloads=workloads, gateways=gateways
+    )
     store = configuration.store
     observer = WorkloadObserver(store, workloads)
     metrics.watch_conflicts(
@@ -92,6 +96,7 @@ async def running(config: DiscoveryConfig) -> AsyncIterator[ControlPlane]:
                 )
             )
         await enter(observer.running(server.notify))
+        await enter(gateways.running(partial(store.rebuild, server.notify)))
         await enter(opened.rotating(notify=server.notify, certificate=certificate))
         service = await enter(opened.serving(authenticator))
         grpc = await enter(serving_grpc(config, server, certificate, service, ports=ports))

@@ -55,6 +55,8 @@ class Networks:
     """Ranges of addresses and their network, the narrowest first."""
     clusters: Mapping[str, str] = field(default_factory=dict)
     """The networks of the endpoints of clusters."""
+    names: frozenset[str] = frozenset()
+    """The host names of gateways, whether their addresses are known or not."""
 
     def gateways_of(self, network: str, cluster: str = "") -> tuple[NetworkGateway, ...]:
         """Return the gateways into a network, those of a cluster if it has some of its own."""
@@ -71,16 +73,6 @@ class Networks:
     def weight_factor(self) -> int:
         """The factor of all weights by which each can be divided among a network's gateways."""
         return lcm(*map(len, self.gateways.values())) if self.gateways else 1
-
-    @property
-    def names(self) -> frozenset[str]:
-        """The host names of gateways whose addresses are not known."""
-        return frozenset(
-            each.address
-            for gateways in self.gateways.values()
-            for each in gateways
-            if not is_ip(each.address)
-        )
 
     def network_of(self, address: str, given: str = "", *, cluster: str = "") -> str:
         """Return the network of an endpoint, of which `given` says what its own object says."""
@@ -130,6 +122,7 @@ def networks_of(
             for name, gateways in by_network.items()
         },
         ranges=tuple(sorted(ranges, key=lambda each: -each[0].prefixlen)),
+        names=frozenset(each.address for each in found if not each.has_ip),
         clusters={
             each.from_registry: name
             for name, network in networks.items()

@@ -14,6 +14,7 @@ from mesh_discovery.config._snapshot import Snapshot
 from mesh_discovery.model._model import MeshModel, build_model
 from mesh_discovery.plan._reachability import same_reach, unreachable
 from mesh_discovery.push._changes import difference
+from mesh_discovery.push._gateway_names import GatewayNames
 from mesh_discovery.push._served_context import ServedContext
 from xds_server import PushRequest
 
@@ -59,12 +60,14 @@ class ConfigStore:
         domain: str = "cluster.local",
         scope_gateways: bool = False,
         workloads: Workloads = NO_WORKLOADS,
+        gateways: GatewayNames | None = None,
     ) -> None:
         """Serve a first load; raises `ConfigError` if anything in it is wrong.
 
         trust_domain: unless the mesh config says another. domain: the suffix of hosts of the mesh.
         scope_gateways: a Gateway is for routers of its own namespace alone.
         workloads: those that are known by their proxies; `rebuild` after a change of them.
+        gateways: looks up the names of network gateways; None: they are used as names alone.
         """
         if first.wrong:
             raise ConfigError(first.problems)
@@ -73,6 +76,7 @@ class ConfigStore:
         self._domain = domain
         self._scope_gateways = scope_gateways
         self._workloads = workloads
+        self._gateways = gateways
         self.snapshot = first.snapshot
         self.wrong: tuple[WrongFile, ...] = ()
         """Files that are not served as they are."""
@@ -168,10 +172,13 @@ class ConfigStore:
             default_trust_domain=self._default_trust_domain,
             domain=self._domain,
             scope_gateways=self._scope_gateways,
+            resolved=self._gateways.addresses if self._gateways is not None else None,
             reports=self._workloads.reports,
             before=before,
         )
         self._metrics.services.set(len(model.services))
+        if self._gateways is not None:
+            self._gateways.want(model.networks.names)
         return model
 
     def look_for_unreachable(self) -> None:

@@ -14,6 +14,7 @@ from mesh_discovery.config._first_load import first_reading
 from mesh_discovery.config._loader import ConfigLoader, Load
 from mesh_discovery.config._watch import FileChanges, read_in_thread, watching_files
 from mesh_discovery.push._config_store import NO_WORKLOADS, ConfigStore, Workloads
+from mesh_discovery.push._gateway_names import GatewayNames
 from mesh_filewatch import run_in_thread
 from mesh_lifecycle import in_background
 from xds_server import PushRequest
@@ -81,11 +82,15 @@ class ReadConfiguration:
 
 
 async def read_configuration(
-    config: DiscoveryConfig, *, metrics: Metrics, workloads: Workloads = NO_WORKLOADS
+    config: DiscoveryConfig,
+    *,
+    metrics: Metrics,
+    workloads: Workloads = NO_WORKLOADS,
+    gateways: GatewayNames | None = None,
 ) -> ReadConfiguration:
     """Read the configuration for the first time; raises `ConfigError` if anything is wrong.
 
-    workloads: those that are known by their proxies.
+    workloads: those that are known by their proxies. gateways: looks up their names.
     """
     loader = ConfigLoader(
         config.config_dir,
@@ -101,6 +106,7 @@ async def read_configuration(
         domain=config.domain,
         scope_gateways=config.scope_gateways,
         workloads=workloads,
+        gateways=gateways,
     )
     return ReadConfiguration(store=store, loader=loader, first=first, metrics=metrics)
 
