@@ -21,6 +21,7 @@ from mesh_discovery.model._services import Registry, Service
 from mesh_discovery.plan._outbound import Conflict, Outbound, wanted_listeners
 from mesh_discovery.plan._unused_rules import unused_rules
 from mesh_discovery.plan.gateway._unused import same_use, unused_parts
+from mesh_discovery.plan.sidecars._unused import same_sidecars, unused_sidecars
 from mesh_discovery.plan.virtual_hosts._unused import same_routes, unused_routes
 
 _ANY = ""
@@ -49,6 +50,7 @@ def unreachable(model: MeshModel) -> tuple[Problem, ...]:
     found += unused_parts(model)
     found += unused_routes(model)
     found += unused_rules(model)
+    found += unused_sidecars(model, captured=captured)
     return tuple(sorted(set(found)))
 
 
@@ -87,6 +89,7 @@ def same_reach(old: MeshModel, new: MeshModel) -> bool:
         and _same_loopback_workloads(old, new)
         and same_use(old, new)
         and same_routes(old, new)
+        and same_sidecars(old, new)
     )
 
 

@@ -1,0 +1,1 @@
+"""Sidecar objects, as far as they come to nothing."""

@@ -1,0 +1,93 @@
+"""Finds what Sidecars say and comes to nothing, with the place in the files.
+
+Each object is valid by itself. Another Sidecar may come before it, a host may be no service's, or
+be hidden from the namespace, and a listener may wait for connections that nothing leads to it.
+"""
+
+from collections.abc import Iterator
+
+from mesh_configfile import Problem
+from mesh_discovery.config._objects import ConfigObject
+from mesh_discovery.config.kinds.sidecar._egress_hosts import ANY, EgressHost, parse_egress_host
+from mesh_discovery.config.kinds.sidecar._kind import SIDECAR
+from mesh_discovery.config.kinds.sidecar._spec import CaptureMode, SidecarSpec
+from mesh_discovery.model._model import MeshModel
+
+
+def unused_sidecars(model: MeshModel, *, captured: bool) -> Iterator[Problem]:
+    """Yield a problem for each part of a Sidecar that comes to nothing.
+
+    captured: connections are led to the proxies of the mesh.
+    """
+    for_all: dict[str, ConfigObject] = {}
+    for item in model.rules.of_kind(SIDECAR):
+        spec = item.spec
+        if not isinstance(spec, SidecarSpec):
+            continue
+        if spec.workload_selector is None:
+            older = for_all.setdefault(item.namespace, item)
+            if older is not item:
+                yield item.problem(
+                    ("metadata", "name"),
+                    f"no proxy has this one: {older.name} ({older.file}:{older.line}) comes first "
+                    "for the workloads of the namespace; give one of the two a workloadSelector",
+                )
+        yield from _hosts(item, spec, model)
+        if not captured:
+            yield from _redirected(item, spec)
+
+
+def same_sidecars(old: MeshModel, new: MeshModel) -> bool:
+    """Tell whether `unused_sidecars` finds the same in both, if their services are the same."""
+    return old.sidecars is new.sidecars and old.virtual_services is new.virtual_services
+
+
+def _hosts(item: ConfigObject, spec: SidecarSpec, model: MeshModel) -> Iterator[Problem]:
+    if item.namespace == model.mesh_config.root_namespace:
+        return  # it is for other namespaces too, which see other services
+    for index, egress in enumerate(spec.egress):
+        for place, text in enumerate(egress.hosts):
+            host = parse_egress_host(text, item.namespace)
+            if host.is_excluded or host.host.startswith("*"):
+                continue
+            if not _brings_in(host, item.namespace, model):
+                yield item.problem(
+                    ("spec", "egress", index, "hosts", place),
+                    f'"{text}" brings in nothing: there is no service and no VirtualService of '
+                    "this host that is exported to this namespace",
+                )
+    policy = spec.outbound_traffic_policy
+    proxy = policy.egress_proxy if policy is not None else None
+    if proxy is None:
+        return
+    if not _brings_in(EgressHost(ANY, proxy.host.lower()), item.namespace, model):
+        yield item.problem(
+            ("spec", "outboundTrafficPolicy", "egressProxy", "host"),
+            f'there is no service "{proxy.host}" that is exported to this namespace: calls of '
+            "unknown hosts fail",
+        )
+
+
+def _brings_in(host: EgressHost, namespace: str, model: MeshModel) -> bool:
+    return any(
+        model.by_key[key].visible_in(namespace)
+        for key in model.indices.services.find(host.namespace, host.host)
+    ) or any(
+        each.export_to & {namespace, ANY}
+        for each in model.indices.virtual_services.find(host.namespace, host.host)
+    )
+
+
+def _redirected(item: ConfigObject, spec: SidecarSpec) -> Iterator[Problem]:
+    modes = {
+        "ingress": [each.capture_mode for each in spec.ingress],
+        "egress": [each.capture_mode for each in spec.egress],
+    }
+    for name, of_listeners in modes.items():
+        for index, mode in enumerate(of_listeners):
+            if mode is CaptureMode.IPTABLES:
+                yield item.problem(
+                    ("spec", name, index, "captureMode"),
+                    "IPTABLES waits for connections that are redirected, and nothing is here: "
+                    "nothing comes to this listener; use DEFAULT or NONE",
+                )
