@@ -153,3 +153,27 @@ async def test_the_server_is_told_the_port_and_subset_by_the_name_in_tls(scene: 
     assert (await client.get("http://s.b/")).status == 503
 
     assert set(echo.server_names) == {"outbound_.80_._.s.b.svc.cluster.local"}
+
+
+@pytest.mark.slow
+async def test_a_proxy_starts_though_a_file_that_a_rule_names_is_missing(scene: Scene) -> None:
+    echo = await scene.echo("out", tls=scene.tls("outside.example"))
+    reviews = await scene.echo("v1")
+    await scene.apply(
+        service=OUTSIDE.format(port=echo.port, address=echo.address),
+        other=OUTSIDE.format(port=reviews.port, address=reviews.address).replace(
+            "outside", "other"
+        ),
+        rule=policy(
+            "{tls: {mode: SIMPLE, caCertificates: /not/there.pem}}",
+            name="outside",
+            namespace="a",
+            host="outside.example",
+        ),
+    )
+
+    client = await scene.sidecar("c", namespace="a", service_account="c")
+
+    assert (await client.get("http://other.example/")).version == "v1"
+    assert (await client.get("http://outside.example/")).status == 503
+    assert echo.count == 0
