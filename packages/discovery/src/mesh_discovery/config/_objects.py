@@ -37,6 +37,8 @@ class ConfigObject:
     annotations: tuple[tuple[str, str], ...] = ()
     status: msgspec.Struct | None = None
     """The fields of `status` that its kind reads."""
+    is_ending: bool = False
+    """Whether it is deleted and not gone yet, as a pod that still has its grace period."""
     created: str = ""
     """RFC 3339, empty when unknown; decides which of two equals is older."""
     file: str
@@ -183,6 +185,7 @@ def _object(
         status=status,
         labels=tuple(sorted(metadata.labels.items())),
         annotations=tuple(sorted(metadata.annotations.items())),
+        is_ending=metadata.deletion_timestamp is not None,
         created=metadata.creation_timestamp or "",
         file=document.file,
         line=document.line,

@@ -1,5 +1,6 @@
 """Services select pods and WorkloadEntries by labels, in their own namespace."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -38,6 +39,15 @@ def test_without_slices_a_service_has_the_pods_that_it_selects() -> None:
         ("10.0.0.1", Health.HEALTHY),
         ("10.0.0.2", Health.UNHEALTHY),
     ]
+
+
+def test_a_pod_that_is_being_deleted_is_terminating() -> None:
+    ending = replace(pod("10.0.0.1", APP), is_ending=True)
+    by_slice = only(service("web", selector=APP), ending)
+    by_selector = only(service_entry("web", "web.test", **SELECTS), ending)
+
+    assert [each.health for each in by_slice.endpoints] == [Health.TERMINATING]
+    assert by_selector.endpoints == ()
 
 
 def test_pods_that_are_not_ready_are_healthy_where_the_service_publishes_them() -> None:

@@ -50,4 +50,5 @@ def same_content(one: ConfigObject, other: ConfigObject) -> bool:
         and one.labels == other.labels
         and one.annotations == other.annotations
         and one.created == other.created
+        and one.is_ending == other.is_ending
     )

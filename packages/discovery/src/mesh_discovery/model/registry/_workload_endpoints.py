@@ -119,6 +119,8 @@ def pod_health(pod: ConfigObject) -> Health | None:
     status = pod.status
     if not isinstance(status, PodStatus) or status.is_over or not status.addresses:
         return None
+    if pod.is_ending:
+        return Health.TERMINATING
     return Health.HEALTHY if status.is_ready else Health.UNHEALTHY
 
 
