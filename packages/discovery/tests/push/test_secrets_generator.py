@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 from envoy.extensions.transport_sockets.tls.v3 import secret_pb2
 
@@ -9,6 +10,8 @@ from key_material import revocation_list
 from mesh_discovery.config._file_content import FileContent
 from mesh_discovery.config._objects import ConfigObject
 from mesh_discovery.config._snapshot import snapshot_of
+from mesh_discovery.config.kinds.destination_rule._kind import DESTINATION_RULE
+from mesh_discovery.config.kinds.destination_rule._spec import DestinationRuleSpec
 from mesh_discovery.config.kinds.gateway._kind import GATEWAY
 from mesh_discovery.config.kinds.gateway._spec import GatewaySpec, Server
 from mesh_discovery.config.kinds.gateway._spec import ServerPort as Port
@@ -16,6 +19,7 @@ from mesh_discovery.config.kinds.gateway._spec import ServerTlsSettings as Tls
 from mesh_discovery.config.kinds.kubernetes._secret import SecretFields
 from mesh_discovery.model._model import MeshModel, build_model
 from mesh_discovery.plan._proxy import Proxy, parse_proxy
+from mesh_discovery.push._affected import needs_push
 from mesh_discovery.push._changes import difference
 from mesh_discovery.push._secrets import SecretsGenerator
 from mesh_discovery.push._served_context import ServedContext
@@ -92,7 +96,7 @@ def test_gateway_gets_the_secrets_of_its_namespace_with_their_keys() -> None:
     [
         ("kubernetes://other/a", {}, "is of the namespace other"),
         ("kubernetes://a", {"proxy": router(namespace="other2")}, "no Secret a"),
-        ("kubernetes://a", {"proxy": router("sidecar")}, "only gateways"),
+        ("kubernetes://a", {"proxy": router("sidecar")}, "a sidecar is given only"),
         ("kubernetes://a", {"proven": False}, "secure port alone"),
         ("kubernetes-gateway://shop/a", {}, "none of its Gateways"),
         ("kubernetes-gateway://other/a", {}, "none of its Gateways"),
@@ -138,6 +142,37 @@ def test_secret_of_another_namespace_is_sent_where_a_gateway_of_the_gateway_api_
     )
     context = served(secret("a", "other"), gateway)
     assert asked(context, name, "kubernetes-gateway://other/b") == [name]
+
+
+def test_sidecar_gets_secrets_that_rules_for_certain_workloads_name() -> None:
+    rule = ConfigObject(
+        kind=DESTINATION_RULE.name,
+        group=DESTINATION_RULE.group,
+        namespace="shop",
+        name="outside",
+        spec=msgspec.convert(
+            {
+                "host": "outside.example",
+                "workloadSelector": {"matchLabels": {"app": "web"}},
+                "trafficPolicy": {"tls": {"mode": "MUTUAL", "credentialName": "a"}},
+            },
+            DestinationRuleSpec,
+        ),
+        file="rule.yaml",
+        line=1,
+    )
+    context = served(secret("a", **{"ca.crt": AUTHORITY.root_pem.decode()}), secret("b"), rule)
+    names = ("kubernetes://a", "kubernetes://a-cacert", "kubernetes://b")
+    web, other = (
+        parse_proxy(Node(id=router("sidecar").id, metadata={"LABELS": {"app": app}}))
+        for app in ("web", "other")
+    )
+    assert asked(context, *names, proxy=web) == ["kubernetes://a", "kubernetes://a-cacert"]
+    assert asked(context, *names, proxy=other) == []
+    change = PushRequest(configs_updated=frozenset({ConfigKey("Secret", "a", "shop")}))
+    for proxy, pushed in ((web, True), (other, False), (router(), True)):
+        client = Client(id="1", node=Node(id=proxy.id), identities=(), context=proxy)
+        assert needs_push(context, client, change) is pushed
 
 
 def test_only_the_names_of_secrets_that_changed_are_pushed() -> None:

@@ -47,6 +47,13 @@ class Rule:
         return {each.name: each for each in self.spec.subsets}
 
     @property
+    def policies(self) -> tuple[TrafficPolicy | PortTrafficPolicy, ...]:
+        """All its policies, also those of ports and subsets."""
+        given = (self.spec.traffic_policy, *(each.traffic_policy for each in self.spec.subsets))
+        whole = [each for each in given if each is not None]
+        return (*whole, *(by_port for each in whole for by_port in each.port_level_settings))
+
+    @property
     def selector(self) -> Mapping[str, str]:
         """The labels of the proxies that it is for; empty: all."""
         selector = self.spec.workload_selector
@@ -139,16 +146,30 @@ class DestinationRules:
     @cached_property
     def policies(self) -> tuple[TrafficPolicy | PortTrafficPolicy, ...]:
         """All policies of all rules, also those of ports and subsets."""
-        whole = [
-            policy
+        return tuple(policy for rule in self.rules for policy in rule.policies)
+
+    def credentials_for(self, namespace: str, labels: Labels) -> frozenset[str]:
+        """Return the `credentialName`s in the rules for certain workloads of a namespace.
+
+        labels: of a workload; rules for others do not count.
+        """
+        known = dict(labels).items()
+        return frozenset(
+            name
+            for rule, name in self._credentials
+            if rule.namespace == namespace and rule.selector.items() <= known
+        )
+
+    @cached_property
+    def _credentials(self) -> tuple[tuple[Rule, str], ...]:
+        """The rules for certain workloads, each with the names of credentials in it."""
+        return tuple(
+            (rule, policy.tls.credential_name)
             for rule in self.rules
-            for policy in (
-                rule.spec.traffic_policy,
-                *(each.traffic_policy for each in rule.spec.subsets),
-            )
-            if policy is not None
-        ]
-        return (*whole, *(by_port for policy in whole for by_port in policy.port_level_settings))
+            if rule.selector
+            for policy in rule.policies
+            if policy.tls is not None and policy.tls.credential_name
+        )
 
     @cached_property
     def live(self) -> frozenset[int]:

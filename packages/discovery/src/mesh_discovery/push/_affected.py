@@ -22,9 +22,6 @@ from mesh_discovery.push._changes import (
 from mesh_discovery.push._served_context import ServedContext
 from xds_server import Client, ConfigKey, PushRequest
 
-_OF_ROUTERS = frozenset({SECRET, GATEWAY})
-"""The kinds that sidecars are given nothing of."""
-
 
 def needs_push(served: ServedContext, client: Client[Proxy], push: PushRequest) -> bool:
     """Tell whether a change could be seen by a client; in doubt it could.
@@ -47,9 +44,18 @@ def _concerns(proxy: Proxy, key: ConfigKey, models: Iterable[MeshModel]) -> bool
         return any(each is not None and each.visible_in(proxy.namespace) for each in services)
     if key.kind == ADDRESS:
         return _is_own(proxy, key)
-    if key.kind in _OF_ROUTERS:
+    if key.kind == GATEWAY:
         return not proxy.is_sidecar
+    if key.kind == SECRET and proxy.is_sidecar:
+        return _may_have_secrets(proxy, key, models)
     return True
+
+
+def _may_have_secrets(proxy: Proxy, key: ConfigKey, models: Iterable[MeshModel]) -> bool:
+    """Tell whether rules name Secrets of a namespace for a sidecar."""
+    return key.namespace == proxy.namespace and any(
+        model.destination_rules.credentials_for(proxy.namespace, proxy.labels) for model in models
+    )
 
 
 class _Subject(NamedTuple):

@@ -1,4 +1,4 @@
-"""The secrets that routers get, as resources that are made once."""
+"""The secrets that proxies get, as resources that are made once."""
 
 from collections.abc import Collection
 
@@ -43,8 +43,16 @@ class GatewaySecrets:
 
     def _allowed(self, text: str, proxy: Proxy, *, is_proven: bool) -> SecretName | NoSecret:
         gateways = self._routers.gateways(proxy) if text.startswith(OF_GATEWAY) else ()
+        rules: frozenset[str] = frozenset()
+        if proxy.is_sidecar:
+            found = self._model.destination_rules
+            rules = found.credentials_for(proxy.namespace, proxy.labels)
         return allowed_secret(
-            text, proxy, is_proven=is_proven, named_by_gateways=frozenset(_names(gateways))
+            text,
+            proxy,
+            is_proven=is_proven,
+            named_by_gateways=frozenset(_names(gateways)),
+            named_by_rules=rules,
         )
 
     def _content(self, name: SecretName) -> KeyPair | Roots | NoSecret:
