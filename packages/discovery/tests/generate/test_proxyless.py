@@ -22,6 +22,7 @@ from planes import Documents, as_json, entry, proxyless
 
 Build = Callable[..., MeshModel]
 MESH = (Path(__file__).parent / "proxyless" / "mesh.yaml").read_text()
+RULES = (Path(__file__).parent / "proxyless" / "rules.yaml").read_text()
 GREETER = "outbound|50051||greeter.shop.svc.cluster.local"
 INBOUND = "xds.istio.io/grpc/lds/inbound/"
 NAMES = frozenset({"greeter:50051", "api.example.com:443", "idle:50051", f"{INBOUND}10.0.0.1:8443"})
@@ -295,3 +296,34 @@ def test_programs_of_one_namespace_share_what_they_call(model_of: Build) -> None
     (first,), (second,) = (context.listeners(each, name).resources for each in (one, two))
 
     assert first is second
+
+
+def test_routes_and_subsets_follow_the_rules(model_of: Build) -> None:
+    context, program = PushContext(model_of(MESH, RULES)).proxyless, proxyless("10.0.0.9")
+    (route,) = as_json(context.routes(program, frozenset({GREETER})))
+    slow, shared = route["virtual_hosts"][0]["routes"]
+    v1, v2 = (GREETER.replace("||", f"|{subset}|") for subset in ("v1", "v2"))
+    assert slow["match"] == {"path": "/greeter.Greeter/Slow"}
+    assert slow["route"]["cluster"] == v2
+    assert slow["route"]["max_stream_duration"] == {"max_stream_duration": "2s"}
+    assert slow["route"]["hash_policy"] == [{"header": {"header_name": "x-user"}}]
+    assert shared["route"]["weighted_clusters"] == {
+        "clusters": [{"name": v1, "weight": 3}, {"name": v2, "weight": 1}]
+    }
+    assert "envoy.filters.http.fault" in shared["typed_per_filter_config"]
+    first, second = as_json(context.clusters(program, frozenset({v1, v2})))
+    assert first["circuit_breakers"]["thresholds"] == [{"max_requests": 7}]
+    assert first["outlier_detection"]["failure_percentage_request_volume"] == 3
+    assert (first.get("lb_policy"), second["lb_policy"]) == (None, "RING_HASH")
+
+
+def test_a_subset_has_the_endpoints_of_its_labels(model_of: Build) -> None:
+    labelled = MESH.replace(
+        "serviceAccount: greeter", "serviceAccount: greeter, labels: {version: v1}", 1
+    )
+    assert labelled != MESH
+    context, program = PushContext(model_of(labelled, RULES)).proxyless, proxyless("10.0.0.9")
+    v1, v2 = (GREETER.replace("||", f"|{subset}|") for subset in ("v1", "v2"))
+    one, none = as_json(context.endpoints(program, frozenset({v1, v2})))
+    assert sum(len(each["lb_endpoints"]) for each in one["endpoints"]) == 1
+    assert "endpoints" not in none

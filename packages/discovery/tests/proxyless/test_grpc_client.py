@@ -14,7 +14,8 @@ import pytest
 from planes import Documents, Plane, entry, run_command
 
 Start = Callable[..., Awaitable[Any]]
-MESH = (Path(__file__).parents[1] / "generate" / "proxyless" / "mesh.yaml").read_text()
+GENERATED = Path(__file__).parents[1] / "generate" / "proxyless"
+MESH, RULES = (GENERATED / "mesh.yaml").read_text(), (GENERATED / "rules.yaml").read_text()
 NODE_ID = "sidecar~10.0.0.9~caller.shop~shop.svc.cluster.local"
 
 # Prints a line for each line of input: the client's state of each resource. gRPC has no way to be
@@ -181,3 +182,27 @@ async def test_a_service_that_comes_goes_and_comes_is_followed(
             else:
                 file.unlink(missing_ok=True)
             await eventually(state, wanted=wanted, what=f"state {wanted}")
+
+
+async def test_it_accepts_routes_and_subsets_of_rules(
+    config_dir: Path, tmp_path: Path, *, start_plane: Start, eventually: Start
+) -> None:
+    """A match by method, weights, a fault, a ring, outliers, a limit of calls."""
+    (config_dir / "mesh.yaml").write_text(MESH)
+    (config_dir / "rules.yaml").write_text(RULES)
+    plane = await start_plane(config_dir)
+    host = "greeter.shop.svc.cluster.local"
+    subsets = {f"outbound|50051|{subset}|{host}" for subset in ("v1", "v2")}
+    wanted = {"Listener greeter:50051", f"RouteConfiguration outbound|50051||{host}"}
+    wanted |= {
+        f"{kind} {name}" for kind in ("Cluster", "ClusterLoadAssignment") for name in subsets
+    }
+
+    async with calling(plane, tmp_path, "greeter:50051") as caller:
+
+        async def accepted() -> bool:
+            states = await caller.states()
+            assert NACKED not in states.values(), states
+            return {name for name, state in states.items() if state == ACKED} >= wanted
+
+        await eventually(accepted, what="all that rules lead to")

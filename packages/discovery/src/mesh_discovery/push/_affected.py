@@ -107,6 +107,11 @@ def touches_routes(push: PushRequest) -> bool:
     return _touches(push, RULES | {SERVICE})
 
 
+def touches_rules(push: PushRequest) -> bool:
+    """Tell whether a rule about traffic changed, or may have."""
+    return _touches(push, RULES)
+
+
 def touches_listeners(push: PushRequest) -> bool:
     """Tell whether a change may touch listeners; most rules about requests do not."""
     return _touches(push, _OF_LISTENERS)

@@ -5,7 +5,12 @@ from typing import TypeAlias
 
 from mesh_discovery.plan._envoy_names import parse_outbound_cluster
 from mesh_discovery.plan._proxy import Proxy
-from mesh_discovery.push._affected import changed_hosts, touches_own_endpoints, touches_routes
+from mesh_discovery.push._affected import (
+    changed_hosts,
+    touches_own_endpoints,
+    touches_routes,
+    touches_rules,
+)
 from mesh_discovery.push._served_context import ServedContext
 from mesh_discovery.push.context._proxyless import ProxylessContext
 from mesh_protos import type_urls
@@ -44,7 +49,7 @@ class _ByCluster:
 
     whole: a response has to have all that the client watches, or it takes the rest for gone.
     endpoints: whether a change of endpoints alone matters. It does for clusters, as endpoints
-    decide whether mutual TLS is spoken.
+    decide whether mutual TLS is spoken. Of routes it does not, and rules concern any of them.
     """
 
     def __init__(
@@ -62,7 +67,8 @@ class _ByCluster:
         if push is not None:
             if not self._endpoints and (push.incremental or not touches_routes(push)):
                 return None
-            changed = _of_hosts(names, changed_hosts(push))
+            about_any = not self._endpoints and touches_rules(push)
+            changed = names if about_any else _of_hosts(names, changed_hosts(push))
             if not changed:
                 return None
             if not self._whole:
