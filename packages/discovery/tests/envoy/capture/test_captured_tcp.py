@@ -259,3 +259,37 @@ async def test_hosts_of_a_wildcard_are_let_through_to_where_they_were_going(
     assert reply.status == 502
     with pytest.raises((OSError, asyncio.IncompleteReadError)):
         await tls_answer(client, outside.address, 443, "other.example")
+
+
+async def test_tls_goes_where_routes_by_sni_send_it_and_other_names_are_refused(
+    captured: CaptureLab, tmp_path: Path
+) -> None:
+    client, one, two = (captured.machine(each) for each in ("c", "one", "two"))
+    for machine in (one, two):
+        context = server_context(f"{machine.name}.example", tmp_path)
+        await captured.serve_http(machine, 8443, tls=context)
+    captured.write(
+        one=service("one", one.address, port=443, target=8443, port_name="tls"),
+        two=service("two", two.address, port=443, target=8443, port_name="tls", vip="10.9.0.2"),
+        policy=peer_authentication("DISABLE"),
+        mesh_config=MESH_CONFIG + "  outboundTrafficPolicy: {mode: REGISTRY_ONLY}\n",
+        routes="""\
+            apiVersion: networking.istio.io/v1
+            kind: VirtualService
+            metadata: {name: one, namespace: b}
+            spec:
+              hosts: [one.b.svc.cluster.local, "*.one.example"]
+              tls:
+              - match: [{sniHosts: [two.one.example]}]
+                route: [{destination: {host: two.b.svc.cluster.local}}]
+              - match: [{sniHosts: ["*.one.example"], port: 443}]
+                route: [{destination: {host: one.b.svc.cluster.local}}]
+            """,
+    )
+    await captured.sidecar(client)
+
+    assert b"two.example" in await tls_answer(client, "10.9.0.1", 443, "two.one.example")
+    assert b"one.example" in await tls_answer(client, "10.9.0.1", 443, "x.one.example")
+    with pytest.raises((OSError, asyncio.IncompleteReadError)):
+        await tls_answer(client, "10.9.0.1", 443, "other.example")
+    assert b"two.example" in await tls_answer(client, "10.9.0.2", 443, "any.example")
