@@ -139,6 +139,7 @@ def find_scope(
             by_key=model.by_key,
             services=model.indices.services,
             virtual_services=model.indices.virtual_services,
+            visible=visible,
         )
         egress = egress_listeners(sidecar, imports)
         services = known_services(egress, sidecar, imports)

@@ -16,7 +16,10 @@ def visible_services(services: Iterable[Service], namespace: str) -> dict[str, S
         if not service.visible_in(namespace):
             continue
         known = found.get(service.host)
-        if known is None or is_preferred(service, known, namespace):
+        if known is None:
+            found[service.host] = service
+        elif is_preferred(service, known, namespace):
+            del found[service.host]  # it comes in its own place
             found[service.host] = service
     return found
 

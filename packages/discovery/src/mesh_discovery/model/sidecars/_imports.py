@@ -3,7 +3,7 @@
 A Sidecar that brings in ten services of ten thousand costs ten: they are found by indices.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from mesh_discovery._host_patterns import has
@@ -28,6 +28,8 @@ class Imports:
     by_key: Mapping[ServiceKey, Service]
     services: ServiceIndex
     virtual_services: VirtualServiceIndex
+    visible: Callable[[str], Mapping[str, Service]]
+    """Returns all services that a namespace sees, by host, the oldest first."""
 
 
 def egress_listeners(spec: SidecarSpec, imports: Imports) -> tuple[EgressListener, ...]:
@@ -45,7 +47,8 @@ def known_services(
     known = _KnownServices()
     for listener in listeners:
         for service in listener.services:
-            known.add(imports.by_key[service.namespace, service.host], _numbers(service))
+            whole = imports.by_key[service.namespace, service.host]
+            known.add(whole, None if whole is service else _numbers(service))
     for listener in listeners:
         port = listener.port
         only = frozenset({port.number}) if port is not None and _is_one_port(listener) else None
@@ -95,12 +98,15 @@ def _listener(spec: ListenerSpec, imports: Imports) -> EgressListener:
 
 
 def _services(
-    wanted: Iterable[EgressHost],
+    wanted: Sequence[EgressHost],
     excluded: Sequence[EgressHost],
     imports: Imports,
     port: int | None,
 ) -> Iterator[Service]:
     """Yield the services that entries have, of each host those of one namespace."""
+    if port is None and not excluded and any(each.is_everything for each in wanted):
+        yield from imports.visible(imports.namespace).values()
+        return
     keys = {key for each in wanted for key in imports.services.find(each.namespace, each.host)}
     owners: dict[str, str] = {}
     found: list[Service] = []
@@ -135,27 +141,33 @@ def _add_destination(known: "_KnownServices", host: str, ports: Ports, imports: 
         own = seen[0] if seen else None
     if own is None or not own.visible_in(imports.namespace):
         return
-    numbers = _numbers(own) if ports is None else ports & _numbers(own)
-    if numbers or not own.ports:
+    if ports is None:
+        known.add(own, None)
+    elif numbers := ports & _numbers(own):
         known.add(own, numbers)
+
+
+def _all(service: Service, ports: Ports) -> frozenset[int]:
+    return _numbers(service) if ports is None else ports
 
 
 class _KnownServices:
     """Services by host, each once, with the ports that are known of it."""
 
     def __init__(self) -> None:
-        self._found: dict[str, tuple[Service, frozenset[int]]] = {}
+        self._found: dict[str, tuple[Service, Ports]] = {}
 
-    def add(self, service: Service, numbers: frozenset[int]) -> None:
+    def add(self, service: Service, numbers: Ports) -> None:
         known = self._found.get(service.host)
         if known is None:
             self._found[service.host] = service, numbers
             return
         before, ports = known
         if before is service:
-            self._found[service.host] = service, ports | numbers
+            both = None if ports is None or numbers is None else ports | numbers
+            self._found[service.host] = service, both
         elif (
-            ports != numbers
+            _all(before, ports) != _all(service, numbers)
             and service.registry is Registry.KUBERNETES
             and before.registry is not Registry.KUBERNETES
         ):
