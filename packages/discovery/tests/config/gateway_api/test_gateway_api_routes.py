@@ -276,6 +276,19 @@ def test_all_mistakes_of_an_object_are_told_at_once() -> None:
 
 
 WARNINGS = [
+    (
+        "HTTPRoute",
+        filters("{type: RequestHeaderModifier, requestHeaderModifier: {remove: [a, Host]}}"),
+        "rules[0].filters[0].requestHeaderModifier.remove[1]: has no effect: a request has a Host",
+    ),
+    (
+        "GRPCRoute",
+        rule(
+            "{backendRefs: [{name: a, port: 80, filters: [{type: ResponseHeaderModifier, "
+            "responseHeaderModifier: {set: [{name: host, value: a}]}}]}]}"
+        ),
+        "backendRefs[0].filters[0].responseHeaderModifier.set[0]: has no effect",
+    ),
     ("HTTPRoute", "{}", "parentRefs: is empty: the route has no effect"),
     (
         "HTTPRoute",

@@ -206,3 +206,19 @@ def _check_cors(cors: Cors, place: FieldPath) -> Iterator[Finding]:
         for index, name in enumerate(values):
             if text := wrong_header_name(name):
                 yield (*place, field, index), text
+
+
+def vain_changes(filters: Sequence[HttpFilter | GrpcFilter], place: FieldPath) -> Iterator[Finding]:
+    """Yield the changes of the header Host that Envoy does not make: all but its new value."""
+    for index, each in enumerate(filters):
+        request, response = each.request_header_modifier, each.response_header_modifier
+        lists = [("requestHeaderModifier", "remove", request.remove)] if request else []
+        if response is not None:
+            for field, headers in (("set", response.set), ("add", response.add)):
+                lists.append(("responseHeaderModifier", field, tuple(one.name for one in headers)))
+            lists.append(("responseHeaderModifier", "remove", response.remove))
+        for modifier, field, names in lists:
+            for number, name in enumerate(names):
+                if name.lower() == "host":
+                    path = (*place, index, modifier, field, number)
+                    yield path, "has no effect: a request has a Host, and an answer has none"

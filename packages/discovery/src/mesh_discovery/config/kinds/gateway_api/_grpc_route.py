@@ -12,7 +12,7 @@ from mesh_discovery.config.kinds._fields import SpecFields, Text, Unchecked
 from mesh_discovery.config.kinds._kind import Kind
 from mesh_discovery.config.kinds._metadata import Metadata
 from mesh_discovery.config.kinds._regular_expressions import regex_mistake
-from mesh_discovery.config.kinds.gateway_api._filter_rules import check_filters
+from mesh_discovery.config.kinds.gateway_api._filter_rules import check_filters, vain_changes
 from mesh_discovery.config.kinds.gateway_api._headers import MatchType, ValueMatch, check_matches
 from mesh_discovery.config.kinds.gateway_api._http_filters import GrpcFilter
 from mesh_discovery.config.kinds.gateway_api._names import GROUP
@@ -140,6 +140,10 @@ def _warn(spec: GrpcRouteSpec, _metadata: Metadata) -> Iterator[Finding]:
     if not spec.parent_refs:
         yield ("parentRefs",), "is empty: the route has no effect"
     for index, rule in enumerate(spec.rules):
+        yield from vain_changes(rule.filters, ("rules", index, "filters"))
+        for number, backend in enumerate(rule.backend_refs):
+            where = ("rules", index, "backendRefs", number, "filters")
+            yield from vain_changes(backend.filters, where)
         for number, match in enumerate(rule.matches):
             place = ("rules", index, "matches", number)
             yield from repeated_names(match.headers, (*place, "headers"))

@@ -11,6 +11,7 @@ from mesh_discovery.config.kinds._regular_expressions import regex_mistake
 from mesh_discovery.config.kinds.gateway_api._filter_rules import (
     METHODS,
     check_filters,
+    vain_changes,
 )
 from mesh_discovery.config.kinds.gateway_api._headers import check_matches
 from mesh_discovery.config.kinds.gateway_api._http_filters import FilterType
@@ -156,6 +157,10 @@ def _warn(spec: HttpRouteSpec, _metadata: Metadata) -> Iterator[Finding]:
     if not spec.parent_refs:
         yield ("parentRefs",), "is empty: the route has no effect"
     for index, rule in enumerate(spec.rules):
+        yield from vain_changes(rule.filters, ("rules", index, "filters"))
+        for number, backend in enumerate(rule.backend_refs):
+            where = ("rules", index, "backendRefs", number, "filters")
+            yield from vain_changes(backend.filters, where)
         for number, match in enumerate(rule.matches):
             place = ("rules", index, "matches", number)
             yield from repeated_names(match.headers, (*place, "headers"))
