@@ -1,6 +1,7 @@
 """Gateways as part of the mesh: the TLS that they speak to services, and take from its proxies."""
 
 import json
+import ssl
 
 from gateway_documents import (
     S,
@@ -9,6 +10,7 @@ from gateway_documents import (
     gateway,
     mesh_context,
     plain_service,
+    secret,
     server,
     service,
     to,
@@ -58,8 +60,11 @@ async def test_gateway_of_the_mesh_takes_clients_of_the_mesh_alone(scene: Scene)
     assert await fails_to_shake_hands(router, f"https://a.example:{port}/", outside)
 
 
-async def test_gateway_asks_a_server_outside_by_tls_as_a_rule_says(scene: Scene) -> None:
-    upstream = await scene.echo("outside", tls=scene.tls("outside.example"))
+async def test_gateway_asks_a_server_outside_with_the_certificate_of_a_rule(scene: Scene) -> None:
+    tls = scene.tls("outside.example")
+    tls.verify_mode = ssl.CERT_REQUIRED
+    tls.load_verify_locations(cadata=scene.authority.root_pem.decode())
+    upstream = await scene.echo("outside", tls=tls)
     router, port = await scene.router(), scene.port()
     entry = {
         "apiVersion": "networking.istio.io/v1",
@@ -79,15 +84,14 @@ async def test_gateway_asks_a_server_outside_by_tls_as_a_rule_says(scene: Scene)
         "spec": {
             "host": "outside.example",
             "trafficPolicy": {
-                "tls": {
-                    "mode": "SIMPLE",
-                    "sni": "outside.example",
-                    "insecureSkipVerify": True,
-                }
+                "tls": {"mode": "MUTUAL", "sni": "outside.example", "credentialName": "outside"}
             },
         },
     }
     await scene.apply(
+        outside=secret(
+            "outside", scene.authority.issue("gw.example"), roots=scene.authority.root_pem
+        ),
         entry=json.dumps(entry),
         rule=json.dumps(rule),
         gw=gateway(server("HTTP", port, "*")),
