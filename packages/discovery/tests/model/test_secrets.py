@@ -2,6 +2,7 @@
 
 import pytest
 
+from key_material import small_rsa_pair
 from mesh_discovery.config._objects import ConfigObject
 from mesh_discovery.config.kinds.kubernetes._secret import SecretFields
 from mesh_discovery.model._secrets import (
@@ -17,6 +18,7 @@ from mesh_testkit.certificates import Authority
 
 AUTHORITY = Authority()
 ISSUED = AUTHORITY.issue("a.example")
+SMALL = small_rsa_pair()
 PAIR = {"tls.crt": ISSUED.chain_pem.decode(), "tls.key": ISSUED.key_pem.decode()}
 ROOTS = {"ca.crt": AUTHORITY.root_pem.decode()}
 
@@ -80,6 +82,7 @@ def test_roots_of_their_own_come_first() -> None:
         ((secret("a", x="y"),), "a", "has no tls.crt and tls.key"),
         ((secret("a", **PAIR),), "a-cacert", "has no ca.crt"),
         ((secret("a", cert="x", key="y"),), "a", "holds no certificate in PEM"),
+        ((secret("a", cert=SMALL[0].decode(), key=SMALL[1].decode()),), "a", "less than 2048"),
         ((secret("a", **{"ca.crt": "x"}),), "a-cacert", "holds no certificates in PEM"),
     ],
 )

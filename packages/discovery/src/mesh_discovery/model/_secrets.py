@@ -12,6 +12,7 @@ from functools import cached_property
 
 from mesh_discovery.config._objects import ConfigObject
 from mesh_discovery.config.kinds.kubernetes._key_material import (
+    refused_key,
     wrong_pair,
     wrong_revocations,
     wrong_roots,
@@ -114,6 +115,8 @@ class Secrets:
             return NoSecret(
                 reason=f"the {what} in the Secret {name.namespace}/{name.name} {wrong[1]}"
             )
+        if (refused := refused_key(key)) is not None:
+            return NoSecret(reason=f"the key in the Secret {name.namespace}/{name.name} {refused}")
         staple = secret.staple
         if staple and wrong_staple(chain, staple) is not None:
             staple = b""  # it only saves clients a question; Envoy would refuse all of the secret

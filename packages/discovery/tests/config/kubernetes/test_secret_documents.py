@@ -94,11 +94,6 @@ def test_secrets_of_other_programs_are_let_pass() -> None:
             "not the key of the certificate",
         ),
         (
-            {"type": TLS, "data": {**GOOD, **encoded(tls_crt=SMALL[0], tls_key=SMALL[1])}},
-            "data.tls.key",
-            "RSA key of less than 2048 bits",
-        ),
-        (
             {"type": TLS, "data": {**GOOD, "tls.ocsp-staple": CANARY + "=="}},
             "data.tls.ocsp-staple",
             "no answer of OCSP",
@@ -132,6 +127,16 @@ def test_opaque_secret_with_a_wrong_certificate_is_only_warned_of() -> None:
     _, mistakes, warnings = read(data=encoded(cert=b"x", key=b"y"))
     assert mistakes == []
     assert warnings == [("data.cert", "holds no certificate in PEM")]
+
+
+def test_key_that_only_envoy_refuses_is_warned_of() -> None:
+    _, mistakes, warnings = read(
+        type=TLS, data={**GOOD, **encoded(tls_crt=SMALL[0], tls_key=SMALL[1])}
+    )
+    assert mistakes == []
+    assert warnings == [
+        ("data.tls.key", "is an RSA key of less than 2048 bits, which Envoy refuses")
+    ]
 
 
 def test_text_of_a_secret_has_names_of_values_alone() -> None:

@@ -8,7 +8,6 @@ from functools import lru_cache
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
-from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 from cryptography.hazmat.primitives.serialization import (
     Encoding,
     PublicFormat,
@@ -38,16 +37,15 @@ def wrong_pair(chain: bytes, key: bytes) -> tuple[bool, str] | None:
         return True, "is a key with a passphrase, which can't be used"
     except (ValueError, UnsupportedAlgorithm):
         return True, "holds no private key in PEM"
-    if (unusable := _unusable(private)) is not None:
-        return True, unusable
     of_key = private.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     if of_key != of_certificate:
         return True, "is not the key of the certificate beside it"
     return None
 
 
-def _unusable(key: PrivateKeyTypes) -> str | None:
-    match key:
+def refused_key(pem: bytes) -> str | None:
+    """Return why Envoy refuses a key that is right in itself; None if it takes it."""
+    match key := load_pem_private_key(pem, password=None):
         case rsa.RSAPrivateKey() if key.key_size < _LEAST_RSA_BITS:
             return f"is an RSA key of less than {_LEAST_RSA_BITS} bits, which Envoy refuses"
         case ec.EllipticCurvePrivateKey() if not isinstance(key.curve, _CURVES):

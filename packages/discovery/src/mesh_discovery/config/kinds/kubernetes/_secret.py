@@ -16,6 +16,7 @@ from mesh_discovery.config.kinds._fields import Unchecked
 from mesh_discovery.config.kinds._kind import Body, Kind
 from mesh_discovery.config.kinds._metadata import Metadata
 from mesh_discovery.config.kinds.kubernetes._key_material import (
+    refused_key,
     wrong_pair,
     wrong_revocations,
     wrong_roots,
@@ -115,6 +116,13 @@ def _mistakes(spec: SecretFields, _metadata: Metadata) -> Iterator[Finding]:
 def _warnings(spec: SecretFields, _metadata: Metadata) -> Iterator[Finding]:
     if spec.type != TLS:
         yield from _wrong_contents(spec)
+    for certificate, key in _PAIRS:
+        chain, private = spec.values.get(certificate), spec.values.get(key)
+        if not chain or not private or wrong_pair(chain, private) is not None:
+            continue
+        # Right in itself, and perhaps for another program.
+        if (refused := refused_key(private)) is not None:
+            yield ("data", key), refused
 
 
 def _wrong_contents(spec: SecretFields) -> Iterator[Finding]:
