@@ -30,7 +30,7 @@ class Wanted(NamedTuple):
 
 
 class Surroundings(NamedTuple):
-    """The proxy, as far as it matters, and the listeners that its Sidecar asks for."""
+    """The parts of a proxy by which its listeners differ from others'."""
 
     ips: IpVersions
     naming: Naming
