@@ -20,9 +20,7 @@ def service_metadata(service: Service) -> Mapping[str, str]:
 
 def istio_metadata(fields: Iterable[tuple[str, Value]]) -> base_pb2.Metadata:
     """Make metadata of Istio's filter key."""
-    filled = struct_pb2.Struct()
-    for key, value in fields:
-        filled.fields[key].CopyFrom(_value(value))
+    filled = struct_pb2.Struct(fields={key: _value(value) for key, value in fields})
     return base_pb2.Metadata(filter_metadata={"istio": filled})
 
 

@@ -69,14 +69,19 @@ def client_socket(*, peers: Iterable[str], sni: str, http2: bool) -> base_pb2.Tr
 
     Without peers, every workload with a certificate of our CA is accepted.
     """
-    context = tls_pb2.UpstreamTlsContext(
-        common_tls_context=_common(
-            matchers=[_exact_san(peer) for peer in peers],
-            alpn=("istio", "h2") if http2 else ("istio",),
-        ),
-        sni=sni,
-    )
+    context = tls_pb2.UpstreamTlsContext()
+    context.CopyFrom(_to_any_peer(http2=http2))
+    checked = context.common_tls_context.combined_validation_context.default_validation_context
+    checked.match_typed_subject_alt_names.extend(map(_exact_san, peers))
+    context.sni = sni
     return _socket(context)
+
+
+@functools.cache
+def _to_any_peer(*, http2: bool) -> tls_pb2.UpstreamTlsContext:
+    """Make what contexts are copied from, which takes a fraction of making each."""
+    alpn = ("istio", "h2") if http2 else ("istio",)
+    return tls_pb2.UpstreamTlsContext(common_tls_context=_common(matchers=(), alpn=alpn))
 
 
 class Origination(NamedTuple):

@@ -131,9 +131,14 @@ def _by_priority(
     endpoints: Iterable[Endpoint], wanted: Preference, client: Client
 ) -> tuple[Group, ...]:
     found: dict[tuple[str, int], list[Endpoint]] = {}
-    place = _labels_of_place(client)
-    for each in endpoints:
-        found.setdefault((each.locality, _priority(each, wanted, client, place)), []).append(each)
+    if wanted.by_locality or wanted.by_region or wanted.failover_priority:
+        place = _labels_of_place(client)
+        for each in endpoints:
+            rank = _priority(each, wanted, client, place)
+            found.setdefault((each.locality, rank), []).append(each)
+    else:
+        for each in endpoints:
+            found.setdefault((each.locality, 0), []).append(each)
     ranks = {rank: index for index, rank in enumerate(sorted({rank for _, rank in found}))}
     return tuple(
         Group(

@@ -88,6 +88,8 @@ def effective_policy(
 
     port: the service's. model: its mesh config fills in the pool and outlier detection.
     """
+    if rule is None and (model is None or model.mesh_config.default_traffic_policy is None):
+        return NO_POLICY
     found = _for_port(rule.spec.traffic_policy if rule is not None else None, port)
     found = _with_defaults(found, model)
     chosen = rule.subsets.get(subset) if rule is not None and subset else None

@@ -1,5 +1,7 @@
 """Which endpoints of a service a client is sent: those of the subset that may take requests."""
 
+import functools
+
 from mesh_discovery._addresses import is_ip, socket_path
 from mesh_discovery.config.kinds.destination_rule._client_tls import ClientTlsMode
 from mesh_discovery.model._destination_rules import Rule
@@ -57,7 +59,12 @@ def _has_fitting_address(endpoint: Endpoint, found: Discovery) -> bool:
         return bool(endpoint.network)  # reached by the gateways there
     if is_looked_up(found):
         return socket_path(endpoint.address) is None
-    return is_ip(endpoint.address) or socket_path(endpoint.address) is not None
+    return _is_ip(endpoint.address) or socket_path(endpoint.address) is not None
+
+
+@functools.lru_cache(maxsize=4096)  # an endpoint is looked at for each port and subset
+def _is_ip(text: str) -> bool:
+    return is_ip(text)
 
 
 def takes_mutual_tls(endpoint: Endpoint, port: Port, policy: Policy, model: MeshModel) -> bool:

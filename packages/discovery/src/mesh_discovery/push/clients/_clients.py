@@ -73,11 +73,12 @@ class Clients:
     def __init__(self, model: MeshModel) -> None:
         self._model = model
         self._dependence = OfServices[Dependence]()
+        self._anywhere = Cache[Client, Client]()
 
     def reduced(self, client: Client, service: Service, rule: Rule | None) -> Client:
         """Return the client with its place and labels only if they count for a service."""
         if not self._model.uses_places:
-            return reduced(client, _NOTHING)
+            return self._anywhere.get(client, lambda _: reduced(client, _NOTHING))
         found = self._dependence.get(
             service, rule, (), lambda: place_dependence(service, rule, self._model)
         )
