@@ -116,6 +116,7 @@ MISTAKES = {
     ),
     "inboundClusterStatName: '%HOST%'": ("inboundClusterStatName", "unknown part %HOST%"),
     "serviceSettings: [{hosts: ['a b']}]": ("serviceSettings[0].hosts[0]", '"a b" is not a host'),
+    "proxyInboundListenPort: 15001": ("proxyInboundListenPort", "15001 is proxyListenPort, too"),
     "proxyListenPort: 65536": ("proxyListenPort", "expected a number from -1 to 65535"),
     "defaultHttpRetryPolicy: {attempts: -1}": ("defaultHttpRetryPolicy.attempts", ""),
     "defaultHttpRetryPolicy: {attempts: 1, retryOn: 7xx}": ("defaultHttpRetryPolicy.retryOn", ""),

@@ -47,6 +47,7 @@ def _validate(spec: MeshConfigSpec, metadata: Metadata) -> Iterator[Finding]:
     del metadata
     yield from _trust_domains(spec)
     yield from _durations(spec)
+    yield from _ports(spec)
     yield from export_to_mistakes(spec.default_service_export_to, "", ("defaultServiceExportTo",))
     yield from export_to_mistakes(
         spec.default_virtual_service_export_to, "", ("defaultVirtualServiceExportTo",)
@@ -105,6 +106,18 @@ def _durations(spec: MeshConfigSpec) -> Iterator[Finding]:
         pool = ConnectionPool(tcp=TcpSettings(tcp_keepalive=spec.tcp_keepalive))
         for path, message in pool_mistakes(pool):
             yield path[1:], message  # without "tcp" of a pool
+
+
+def _ports(spec: MeshConfigSpec) -> Iterator[Finding]:
+    given = {
+        "proxyListenPort": spec.proxy_listen_port,
+        "proxyInboundListenPort": spec.proxy_inbound_listen_port,
+        "proxyHttpPort": spec.proxy_http_port,
+    }
+    seen: dict[int, str] = {}
+    for name, port in given.items():
+        if port is not None and port > 0 and (other := seen.setdefault(port, name)) != name:
+            yield (name,), f"{port} is {other}, too: proxies listen on both; change one of the two"
 
 
 def _tls(path: FieldPath, tls: MeshTls) -> Iterator[Finding]:

@@ -175,26 +175,56 @@ def warnings(spec: SidecarSpec, metadata: Metadata) -> Iterator[Finding]:
     del metadata
     if spec.workload_selector is not None and not spec.workload_selector.labels:
         yield ("workloadSelector",), "has no labels: it selects every workload of the namespace"
+    yield from _same_routes(spec)
     for index, egress in enumerate(spec.egress):
-        seen: set[str] = set()
-        for place, host in enumerate(egress.hosts):
-            path = ("egress", index, "hosts", place)
-            if host in seen:
-                yield path, f'"{host}" is there already'
-            elif "*/*" in egress.hosts and host != "*/*" and not host.startswith("~"):
-                yield path, '"*/*" has every host already'
-            seen.add(host)
+        yield from _below(("egress", index), _egress_warnings(egress))
     for index, ingress in enumerate(spec.ingress):
-        if ingress.tls is not None:
-            yield (
-                ("ingress", index, "tls"),
-                "has no effect, as in Istio unless switched on: the application ends this TLS",
-            )
-        pool, port = ingress.connection_pool, ingress.port
-        if pool is None or pool.http is None or port is None:
+        yield from _below(("ingress", index), _ingress_warnings(ingress))
+
+
+def _same_routes(spec: SidecarSpec) -> Iterator[Finding]:
+    first: dict[int, int] = {}
+    for index, each in enumerate(spec.egress):
+        if each.port is None or not each.port.number or not each.port.known_protocol.is_http:
             continue
-        if not port.known_protocol.is_http and port.known_protocol is not Protocol.AUTO:
+        known = first.setdefault(each.port.number, index)
+        if known != index:
             yield (
-                ("ingress", index, "connectionPool", "http"),
-                f"has no effect on the port {port.number}, which is not HTTP",
+                ("egress", index, "port", "number"),
+                (
+                    f"requests to the port {each.port.number} are routed by the hosts of "
+                    f"egress[{known}], which comes first, and not by those here; give one of the "
+                    "two another port"
+                ),
             )
+
+
+def _egress_warnings(egress: EgressListener) -> Iterator[Finding]:
+    seen: set[str] = set()
+    for place, host in enumerate(egress.hosts):
+        if host in seen:
+            yield ("hosts", place), f'"{host}" is there already'
+        elif "*/*" in egress.hosts and host != "*/*" and not host.startswith("~"):
+            yield ("hosts", place), '"*/*" has every host already'
+        seen.add(host)
+    if egress.port is not None and egress.port.target_port is not None:
+        yield ("port", "targetPort"), "is deprecated and has no effect"
+
+
+def _ingress_warnings(ingress: IngressListener) -> Iterator[Finding]:
+    pool, port = ingress.connection_pool, ingress.port
+    if ingress.tls is not None:
+        yield (
+            ("tls",),
+            "has no effect, as in Istio unless switched on: the application ends this TLS",
+        )
+    if port is None:
+        return
+    if port.target_port is not None:
+        yield ("port", "targetPort"), "is deprecated and has no effect; use defaultEndpoint"
+    is_http = port.known_protocol.is_http or port.known_protocol is Protocol.AUTO
+    if pool is not None and pool.http is not None and not is_http:
+        yield (
+            ("connectionPool", "http"),
+            f"has no effect on the port {port.number}, which is not HTTP",
+        )
