@@ -99,6 +99,11 @@ class _Endpoints:
             names = self._served.current.clusters_of(hosts, names)
             if not names:
                 return None
+        if push is not None and not push.incremental:
+            # Envoy uses a cluster that is gone until its routes have changed, and drains with it.
+            names = self._served.current.known_clusters(client.context, names)
+            if not names:
+                return None
         return self._served.current.endpoints(client.context, names)
 
 

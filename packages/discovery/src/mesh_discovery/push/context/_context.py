@@ -97,6 +97,12 @@ class PushContext:
             EndpointShape(self._scopes.key_of(proxy), self._place(proxy), wanted)
         )
 
+    def known_clusters(self, proxy: Proxy, wanted: frozenset[str]) -> frozenset[str]:
+        """Return those of these clusters that a proxy has, and not only had."""
+        return self._endpoints.known(
+            EndpointShape(self._scopes.key_of(proxy), self._place(proxy), wanted)
+        )
+
     def clusters_of(self, hosts: frozenset[str], wanted: frozenset[str]) -> frozenset[str]:
         """Return those of the wanted clusters that lead to one of the hosts."""
         return self._endpoints.clusters_of(hosts, wanted)

@@ -40,6 +40,17 @@ def _host(cluster: str) -> str:
     return parsed.host if parsed is not None else ""
 
 
+def _is_known(cluster: str, scope: Scope) -> bool:
+    parsed = names.parse_outbound_cluster(cluster) or names.parse_sni_cluster(cluster)
+    service = scope.services.get(parsed.host) if parsed is not None else None
+    if parsed is None or service is None or service.port(parsed.port) is None:
+        return False
+    if not parsed.subset:
+        return True
+    rule = scope.rule(service)
+    return rule is not None and parsed.subset in rule.subsets
+
+
 class Endpoints:
     """Makes the load assignments of one model's proxies, and keeps them."""
 
@@ -54,6 +65,7 @@ class Endpoints:
         self._scopes = scopes
         self._clients = clients
         self._of_shape = Cache[EndpointShape, _Assigned]()
+        self._known = Cache[EndpointShape, frozenset[str]](most=MOST_SCOPES)
         self._before = Cache[EndpointShape, _Assigned](most=MOST_SCOPES)
         """Those of earlier models, of which most may be as they were."""
         self._rule_changes = RuleChanges(model.destination_rules)
@@ -64,6 +76,10 @@ class Endpoints:
     def of(self, shape: EndpointShape) -> Generated:
         """Return the load assignments of a shape's clusters; an unknown one's is empty."""
         return self._of_shape.get(shape, self._make).generated
+
+    def known(self, shape: EndpointShape) -> frozenset[str]:
+        """Return those of a shape's clusters that are there."""
+        return self._known.get(shape, self._find_known)
 
     def clusters_of(self, hosts: frozenset[str], wanted: frozenset[str]) -> frozenset[str]:
         """Return those of the wanted clusters that lead to one of the hosts."""
@@ -77,6 +93,11 @@ class Endpoints:
         self._before.adopt_but(before._before, ())
         # After a change of endpoints few clusters are asked for, and then never again so.
         self._before.adopt(before._of_shape, where=lambda shape: len(shape.clusters) > _FEW)
+
+    def _find_known(self, shape: EndpointShape) -> frozenset[str]:
+        scope = self._scopes.get(shape.scope)
+        gone = [each for each in shape.clusters if not _is_known(each, scope)]
+        return shape.clusters.difference(gone) if gone else shape.clusters
 
     def _make(self, shape: EndpointShape) -> _Assigned:
         scope = self._scopes.get(shape.scope)
