@@ -116,8 +116,12 @@ class Routes:
     ) -> PortHosts:
         """Return the virtual hosts of a port; most may be those of an earlier model."""
         before = self._ports_before.pop(key)
-        if before is not None and before.is_of(listener.services):
-            rules = asked.scope.rules
+        policy, rules = asked.scope.outbound_policy, asked.scope.rules
+        if (
+            before is not None
+            and before.outbound_policy == policy
+            and before.is_of(listener.services)
+        ):
             patched = before.with_rules(
                 listener.virtual_services,
                 rules,
@@ -151,6 +155,7 @@ class Routes:
             services=listener.services,
             virtual_services=listener.virtual_services,
             rules=scope.rules,
+            outbound_policy=scope.outbound_policy,
             parts=dict(sorted(found, key=lambda each: each[0])),
             unknown=tuple(_unknown(asked, taken)),
         )

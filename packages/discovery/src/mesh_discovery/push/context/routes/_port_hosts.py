@@ -10,6 +10,7 @@ from typing import NamedTuple, TypeAlias
 
 from mesh_discovery.generate.routes._virtual_hosts import virtual_host
 from mesh_discovery.model._destination_rules import DestinationRules
+from mesh_discovery.model._scope import OutboundPolicy
 from mesh_discovery.model._services import Service
 from mesh_discovery.model.virtual_services._virtual_services import VirtualService
 from mesh_discovery.plan.virtual_hosts._governed_hosts import GovernedHost
@@ -45,8 +46,9 @@ class PortHosts:
     rules: DestinationRules
     parts: Mapping[str, HostPart]
     """By the name of the virtual host, in the order of names."""
+    outbound_policy: OutboundPolicy
     unknown: tuple[bytes, ...]
-    """The virtual host of unknown hosts, if there is one."""
+    """The virtual host of unknown hosts, by the policy, if there is one."""
 
     @property
     def bodies(self) -> list[bytes]:
