@@ -48,6 +48,8 @@ class ServiceInputs:
     cluster: ClusterObjects = field(default_factory=ClusterObjects)
     allocated: Mapping[Key, int] = field(default_factory=dict)
     settings: ServiceSettings = field(default_factory=ServiceSettings)
+    settings_of: tuple[object, ...] = ()
+    """All that the settings were made of but reports, to take them over where it is the same."""
 
 
 def inputs_of(
@@ -79,6 +81,17 @@ def inputs_of(
     else:
         sources = tuple(each for each in snapshot.objects if isinstance(each.spec, _SOURCES))
         by_key = {each.key: each for each in sources}
+    settings_of = (
+        domain,
+        resolved,
+        snapshot.mesh_config.root_namespace,
+        snapshot.mesh_config.default_service_export_to,
+        *map(snapshot.of_kind, (KUBERNETES_SERVICE, MESH_NETWORKS, NAMESPACE, NODE)),
+    )
+    if before is not None and before.settings_of == settings_of:
+        settings = before.settings
+    else:
+        settings = _settings(snapshot, domain, resolved)
     return ServiceInputs(
         sources=sources,
         by_key=by_key,
@@ -90,7 +103,8 @@ def inputs_of(
             before=before.allocated if before is not None else None,
             entries_before=before.entries if before is not None else (),
         ),
-        settings=replace(_settings(snapshot, domain, resolved), reports=reports or {}),
+        settings=replace(settings, reports=reports or {}),
+        settings_of=settings_of,
     )
 
 
