@@ -86,7 +86,10 @@ def inputs_of(
         resolved,
         snapshot.mesh_config.root_namespace,
         snapshot.mesh_config.default_service_export_to,
-        *map(snapshot.of_kind, (KUBERNETES_SERVICE, MESH_NETWORKS, NAMESPACE, NODE)),
+        services,
+        snapshot.of_kind(MESH_NETWORKS),
+        snapshot.of_kind(NAMESPACE),
+        snapshot.of_kind(NODE),
     )
     if before is not None and before.settings_of == settings_of:
         settings = before.settings
