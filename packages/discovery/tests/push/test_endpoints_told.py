@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from envoy.config.core.v3.health_check_pb2 import HealthStatus
 
 from mesh_discovery.plan._proxy import Proxy
 from told import Mesh, service, sidecar
@@ -103,3 +104,41 @@ def test_a_locality_weighs_as_much_as_its_endpoints_together(mesh: Mesh, client:
         (each.locality.region, each.locality.zone): each.load_balancing_weight.value
         for each in mesh.assignment(client, WEB).endpoints
     } == {("r1", "z1"): 7, ("r2", ""): 1}
+
+
+CLUSTER_SERVICE = """\
+apiVersion: v1
+kind: Service
+metadata: {name: k, namespace: a}
+spec: {clusterIP: 10.96.0.7, ports: [{name: http, port: 80, targetPort: 8080}]}
+"""
+
+
+def slice_of(*, ready: bool) -> str:
+    return (
+        "apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\n"
+        "metadata: {name: k-1, namespace: a, labels: {kubernetes.io/service-name: k}}\n"
+        "addressType: IPv4\nports: [{name: http, port: 8080}]\n"
+        f"endpoints: [{{addresses: [10.1.0.1], conditions: {{ready: {str(ready).lower()}}}}}, "
+        "{addresses: [10.1.0.2], conditions: {ready: true}}]\n"
+    )
+
+
+def test_an_endpoint_that_is_not_ready_is_told_as_unhealthy_and_comes_back(
+    mesh: Mesh, client: Proxy
+) -> None:
+    cluster = "outbound|80||k.a.svc.cluster.local"
+
+    def health() -> dict[str, str]:
+        (group,) = mesh.assignment(client, cluster).endpoints
+        return {
+            each.endpoint.address.socket_address.address: HealthStatus.Name(each.health_status)
+            for each in group.lb_endpoints
+        }
+
+    mesh.change(k=CLUSTER_SERVICE, k_1=slice_of(ready=True))
+    assert set(health().values()) <= {"UNKNOWN", "HEALTHY"}
+    assert mesh.change(k_1=slice_of(ready=False)).of(client) == {"EDS"}
+    assert health()["10.1.0.1"] == "UNHEALTHY"
+    assert mesh.change(k_1=slice_of(ready=True)).of(client) == {"EDS"}
+    assert set(health().values()) <= {"UNKNOWN", "HEALTHY"}
