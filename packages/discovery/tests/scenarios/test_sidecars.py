@@ -144,14 +144,17 @@ async def test_unknown_hosts_are_refused_or_let_through(scene: Scene) -> None:
             "http://unknown.example/", headers={"host": f"{outside.address}:{outside.port}"}
         )
 
+    async def found() -> tuple[int, str]:
+        answer = await ask()
+        return answer.status, answer.version if answer.status == 200 else answer.body
+
+    # Envoy's threads take over new routes one after the other, a moment after its dump has them.
     await scene.apply(sidecar=sidecar(policy.format("REGISTRY_ONLY")))
-    refused = await ask()
-    assert (refused.status, refused.body) == (502, "")
+    await eventually(found, wanted=(502, ""), what="the refusal")
 
     await scene.apply(sidecar=sidecar(policy.format("ALLOW_ANY")))
-    through = await ask()
-    assert (through.status, through.version) == (200, "outside")
-    assert await reviews.client.stat("cluster.PassthroughCluster;.upstream_rq_total") == 1
+    await eventually(found, wanted=(200, "outside"), what="the answer from outside")
+    assert await reviews.client.stat("cluster.PassthroughCluster;.upstream_rq_total") >= 1
 
 
 async def test_a_policy_that_says_nothing_refuses_unknown_hosts(scene: Scene) -> None:
