@@ -11,6 +11,7 @@ from google.protobuf import any_pb2
 
 from mesh_discovery.comparison._differences import endpoints_asked_for, routes_asked_for
 from mesh_discovery.comparison._expected import expected_of
+from mesh_discovery.config.kinds._protocol import Protocol
 from mesh_discovery.plan._envoy_names import parse_outbound_cluster
 from mesh_discovery.plan._proxy import Proxy, parse_proxy
 from mesh_discovery.push.context._context import PushContext
@@ -66,11 +67,9 @@ def _lost_clusters(
                     continue
                 parsed = parse_outbound_cluster(cluster)
                 service = services.get(parsed.host) if parsed is not None else None
-                if parsed is None or (
-                    service is not None
-                    and service.port(parsed.port) is not None
-                    and not parsed.subset
-                ):
+                port = service.port(parsed.port) if service is not None and parsed else None
+                there = port is not None and port.protocol is not Protocol.UDP
+                if parsed is None or (there and not parsed.subset):
                     yield f"listener {name}: no cluster {cluster}"
 
 

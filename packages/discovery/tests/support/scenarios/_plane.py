@@ -20,7 +20,7 @@ from mesh_discovery.push.registration._registered_workloads import RegisteredWor
 from mesh_discovery.push.registration._workload_observer import WorkloadObserver
 from mesh_discovery.running._authority import open_authority
 from mesh_discovery.serve._debug_pages import DebugPages
-from xds_server import ClientStatus, PlainListener, XdsServer, serving
+from xds_server import ClientStatus, PlainListener, PushRequest, XdsServer, serving
 
 
 class Refused(AssertionError):
@@ -38,6 +38,8 @@ class ScenePlane:
     authority: Authority
     grpc: str
     _loader: ConfigLoader
+    _pushed: bool = False
+    _fresh: PushContext | None = None
     warnings: Sequence[Problem] = ()
     """Of what was read last: accepted as it is, and hardly meant so."""
 
@@ -51,8 +53,14 @@ class ScenePlane:
 
     def load(self) -> Sequence[Problem]:
         """Read the configuration again, start to push what changed, and return what is wrong."""
+
+        def notify(request: PushRequest) -> None:
+            self._pushed = True
+            self.server.notify(request)
+
+        self._pushed = False
         loaded = self._loader.load()
-        self.store.apply(loaded, self.server.notify)
+        self.store.apply(loaded, notify)
         self.warnings = loaded.snapshot.warnings
         return loaded.problems
 
@@ -62,8 +70,15 @@ class ScenePlane:
 
     @property
     def is_built(self) -> bool:
-        """Whether the configuration that was read last is the one that is served."""
-        return self.store.served.pending is self.context.model
+        """Whether the configuration that was read last is served, or no proxy can see it."""
+        return not self._pushed or self.store.served.pending is self.context.model
+
+    def fresh_context(self) -> PushContext:
+        """Return a context of what was read last, which takes nothing over from one before."""
+        model = self.store.served.pending
+        if self._fresh is None or self._fresh.model is not model:
+            self._fresh = PushContext(model)
+        return self._fresh
 
     def client(self, node_id: str) -> ClientStatus | None:
         """Return the newest stream of a proxy."""

@@ -92,7 +92,7 @@ class Scene:
         client = self.plane.client(envoy.node_id)
         if client is None:
             return [f"{envoy.name} is not connected"]
-        expected = expected_of(self.plane.context, self.plane.proxy(client))
+        expected = expected_of(self.plane.fresh_context(), self.plane.proxy(client))
         held = read_config_dump(await envoy.dump())
         return [
             str(each)
