@@ -39,6 +39,8 @@ def served_here(mesh: Mesh, scene: Scene, addresses: dict[str, str]) -> tuple[st
             server["port"]["number"] = scene.port_for(server["port"]["number"])
             server.pop("bind", None)
         found.append(here)
+    if "proxyHttpPort" in mesh_config:
+        mesh_config["proxyHttpPort"] = scene.port_for(mesh_config["proxyHttpPort"])
     own_config = {
         "apiVersion": "mesh.istio.io/v1alpha1",
         "kind": "MeshConfig",
