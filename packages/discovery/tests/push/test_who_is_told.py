@@ -124,3 +124,12 @@ def test_a_change_of_the_proxys_own_service_is_told_beyond_its_imports(mesh: Mes
     change = mesh.change(db=service("db", "10.1.0.2", port=port))
     assert change.of(own) == {"CDS", "LDS"}
     assert change.of(client) == set()
+
+
+def test_services_of_an_http_proxy_have_their_own_listeners_once_it_is_gone(mesh: Mesh) -> None:
+    port = "port: {number: 3128, protocol: HTTP_PROXY, name: proxy}"
+    proxy = f"{{egress: [{{{port}, hosts: ['a/*']}}]}}"
+    mesh.change(imports=document("Sidecar", "imports", proxy))
+    mesh.connect(client := sidecar())
+
+    assert "LDS" in mesh.change(imports=egress("a/*")).of(client)

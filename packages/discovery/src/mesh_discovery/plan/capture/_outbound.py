@@ -49,15 +49,8 @@ class _OfService(NamedTuple):
     service: Service
     """Kept, so that no other has its identity."""
     wanted: tuple[tuple[Port, Wanted], ...]
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether no rule has a say in it, so that it is the same wherever none has."""
-        return all(
-            isinstance(chain, HttpChain) or chain.is_plain
-            for _, wanted in self.wanted
-            for chain in wanted.chains
-        )
+    is_plain: bool
+    """Whether no rule has a say in it, so that it is the same wherever none has."""
 
 
 def plan_captured_outbound(
@@ -112,6 +105,7 @@ def _of_service(service: Service, egress: Egress, proxy: Surroundings) -> _OfSer
             for port in service.ports
             for each in wanted_listeners(service, port, egress, proxy)
         ),
+        is_plain=egress.is_plain_for(service),
     )
 
 

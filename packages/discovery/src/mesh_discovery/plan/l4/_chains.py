@@ -48,17 +48,6 @@ class TcpTarget:
     looked_up_port: int | None = None
     """Of the host that a connection names by SNI, where that is looked up to find where it goes."""
 
-    @property
-    def is_plain(self) -> bool:
-        """Whether it is one cluster, and no more is said of it."""
-        return (
-            len(self.clusters) == 1
-            and self.idle_timeout is None
-            and self.max_duration is None
-            and not self.by_source_address
-            and self.tunnel is None
-        )
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TcpChain:
@@ -68,11 +57,6 @@ class TcpChain:
     server_names: tuple[str, ...] = ()
     prefixes: tuple[str, ...] = ()
     origin: Origin | None = None
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether no rule has a say in where the connections go, and how."""
-        return self.origin is None and self.target.is_plain
 
     @property
     def needs_sni(self) -> bool:
