@@ -20,6 +20,8 @@ from mesh_lifecycle import in_background
 from xds_server import PushRequest
 
 _T = TypeVar("_T")
+_JUDGED_AFTER_S = 0.5
+"""After a change. Its pushes begin a tenth of a second after it."""
 
 
 class Notify(Protocol):
@@ -53,13 +55,18 @@ class ReadConfiguration:
             seen=self.loader.seen,
         )
         async with watching as changes:
-            following = self._follow(changes, notify=notify, on_loaded=on_loaded)
-            async with in_background(following, name="configuration"):
+            changed = asyncio.Event()
+            following = self._follow(changes, changed, notify=notify, on_loaded=on_loaded)
+            async with (
+                in_background(self._judge(changed), name="judgement of the configuration"),
+                in_background(following, name="configuration"),
+            ):
                 yield
 
     async def _follow(
         self,
         changes: FileChanges,
+        changed: asyncio.Event,
         *,
         notify: Notify,
         on_loaded: Callable[[], None],
@@ -69,10 +76,21 @@ class ReadConfiguration:
             reading = partial(self._timed_load, change.entries)
             load = await read_in_thread(reading, self.loader.directory)
             self.store.apply(load, partial(notify, quiet_since=change.at))
-            await asyncio.to_thread(self.store.look_for_unreachable)
+            changed.set()
             on_loaded()
             if load.whole:
                 await changes.follow(load.directories)
+
+    async def _judge(self, changed: asyncio.Event) -> None:
+        """Look for what can't be reached after changes, once the pushes of them are on their way.
+
+        In a large mesh it takes as long as a push, and edits may follow each other closely.
+        """
+        while True:
+            await changed.wait()
+            await asyncio.sleep(_JUDGED_AFTER_S)
+            changed.clear()
+            await asyncio.to_thread(self.store.look_for_unreachable)
 
     def _timed_load(self, changed: Iterable[tuple[str, str]] | None) -> Load:
         started = time.perf_counter()
