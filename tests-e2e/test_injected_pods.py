@@ -184,25 +184,26 @@ async def test_an_injected_pod_becomes_ready_and_ends_well(
 
 
 @RELEASES
-async def test_a_pod_whose_traffic_is_redirected_is_told_what_the_control_plane_lacks(
+async def test_a_pod_whose_traffic_is_redirected_has_the_listeners_that_it_is_led_to(
     tmp_path: Path, there: Plane, release: Release
 ) -> None:
-    """The agent runs as it is; it is mesh-discovery that serves no redirected traffic."""
     address = own_address(release.number + 2)
     own = workload(there, tmp_path / "pod", address)
     redirected = {"ISTIO_META_INTERCEPTION_MODE": "REDIRECT"}
     environment = {**injected(own, there, address), **release.variables, **redirected}
     said: list[tuple[int, bytes]] = []
 
-    async def is_told() -> bool:
+    async def is_ready() -> bool:
         assert agent.returncode is None, "the agent has ended"
         with suppress(OSError, Unanswered):
             said.append(await send(Target(host=address, port=15020, url="/healthz/ready")))
-        return bool(said) and b"interception mode REDIRECT is not served here" in said[-1][1]
+        return bool(said) and said[-1][0] == 200
 
     async with pod(own, environment, release.words) as agent:
-        await until(is_told, what="the control plane's reason", seen=lambda: said[-1:])
-        assert said[-1][0] == 503
+        await until(is_ready, what="the pod to be ready", seen=lambda: said[-1:])
+        _, listeners = await send(Target(host=address, port=15000, url="/listeners"))
+        assert b"virtualOutbound::0.0.0.0:15001" in listeners
+        assert b"virtualInbound::0.0.0.0:15006" in listeners
 
 
 async def test_mesh_discovery_takes_the_report_of_an_application_that_is_not_healthy(

@@ -20,8 +20,8 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
 
+from drawn_meshes import Mesh, envoy_says, faults, loaded, meshes
 from mesh_testkit.envoys import find_envoy
-from meshes import Mesh, envoy_says, faults, loaded, meshes
 
 
 @dataclass

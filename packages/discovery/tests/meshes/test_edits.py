@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from meshes import Mesh, meshes, yaml_of
+from drawn_meshes import Mesh, meshes, yaml_of
 from planes import eventually
 from scenarios import MeshEnvoy, Scene
 

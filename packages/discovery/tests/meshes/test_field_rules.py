@@ -7,7 +7,7 @@ from envoy.config.route.v3 import route_components_pb2
 from google.protobuf import any_pb2, json_format
 from google.protobuf.message import Message
 
-from meshes import broken_rules
+from drawn_meshes import broken_rules
 
 CLUSTER = cluster_pb2.Cluster
 HOST = route_components_pb2.VirtualHost

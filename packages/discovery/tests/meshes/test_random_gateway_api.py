@@ -6,10 +6,10 @@ import pytest
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 
-from meshes import envoy_says, faults, loaded
-from meshes._draws import Json
-from meshes._gateway_api import GATEWAY_NAME, backend_services, gateway_api
-from meshes._mesh import yaml_of
+from drawn_meshes import envoy_says, faults, loaded
+from drawn_meshes._draws import Json
+from drawn_meshes._gateway_api import GATEWAY_NAME, backend_services, gateway_api
+from drawn_meshes._mesh import yaml_of
 from xds_server import Node
 
 LABEL = "gateway.networking.k8s.io/gateway-name"

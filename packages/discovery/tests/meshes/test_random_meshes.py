@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, note, settings
 
+from drawn_meshes import Mesh, envoy_says, faults, loaded, meshes
 from mesh_testkit.envoys import kept_envoy
-from meshes import Mesh, envoy_says, faults, loaded, meshes
 
 _SLOW_TO_DRAW = (HealthCheck.too_slow, HealthCheck.data_too_large)
 

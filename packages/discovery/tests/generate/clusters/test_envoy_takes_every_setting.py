@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from drawn_meshes import envoy_says, faults
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.push.context._context import PushContext
 from mesh_testkit.envoys import kept_envoy
-from meshes import envoy_says, faults
 from xds_server import Node
 
 SERVICES = """\

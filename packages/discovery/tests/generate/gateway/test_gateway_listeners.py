@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from drawn_meshes import envoy_says
 from gateway_documents import S, gateway, server, service, to, virtual_service
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.plan._proxy import Proxy, parse_proxy
 from mesh_discovery.push.context._context import PushContext
-from meshes import envoy_says
 from planes import as_json
 from xds_server import Node
 

@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-from meshes._draws import Json, document, durations, fields, filled, labels, some_labels
+from drawn_meshes._draws import Json, document, durations, fields, filled, labels, some_labels
 
 _modes = st.sampled_from(("UNSET", "DISABLE", "PERMISSIVE", "STRICT"))
 

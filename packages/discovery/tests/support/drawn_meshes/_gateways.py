@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-from meshes._draws import Json, document, fields
+from drawn_meshes._draws import Json, document, fields
 
 _hosts = st.lists(
     st.sampled_from(

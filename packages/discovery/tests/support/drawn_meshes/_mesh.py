@@ -5,13 +5,13 @@ from dataclasses import dataclass
 import msgspec
 from hypothesis import strategies as st
 
+from drawn_meshes._destination_rules import destination_rules
+from drawn_meshes._draws import LOCALITIES, Json
+from drawn_meshes._gateways import gateways
+from drawn_meshes._policies import mesh_configs, peer_authentications, proxy_labels, sidecars
+from drawn_meshes._services import services, workloads
+from drawn_meshes._virtual_services import virtual_services
 from mesh_discovery.config.kinds._registry import find_kind
-from meshes._destination_rules import destination_rules
-from meshes._draws import LOCALITIES, Json
-from meshes._gateways import gateways
-from meshes._policies import mesh_configs, peer_authentications, proxy_labels, sidecars
-from meshes._services import services, workloads
-from meshes._virtual_services import virtual_services
 from xds_server import Node
 
 

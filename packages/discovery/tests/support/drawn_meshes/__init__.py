@@ -1,9 +1,9 @@
 """Random meshes that are valid, and what may be wrong with the resources made of them."""
 
-from meshes._faults import envoy_says, faults
-from meshes._field_rules import broken_rules
-from meshes._loaded import loaded
-from meshes._mesh import Mesh, is_served, meshes, yaml_of
+from drawn_meshes._faults import envoy_says, faults
+from drawn_meshes._field_rules import broken_rules
+from drawn_meshes._loaded import loaded
+from drawn_meshes._mesh import Mesh, is_served, meshes, yaml_of
 
 __all__ = [
     "Mesh",

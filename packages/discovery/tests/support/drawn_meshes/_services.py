@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from hypothesis import strategies as st
 
-from meshes._draws import (
+from drawn_meshes._draws import (
     EXTERNAL_HOSTS,
     HOSTS,
     LOCALITIES,

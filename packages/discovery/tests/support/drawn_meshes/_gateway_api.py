@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-from meshes._draws import Draws, Json, document, fields
+from drawn_meshes._draws import Draws, Json, document, fields
 
 GROUP = "gateway.networking.k8s.io/v1"
 GATEWAY_NAME = "api"

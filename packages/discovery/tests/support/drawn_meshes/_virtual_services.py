@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-from meshes._draws import (
+from drawn_meshes._draws import (
     EXTERNAL_HOSTS,
     HOSTS,
     PORT_NUMBERS,
