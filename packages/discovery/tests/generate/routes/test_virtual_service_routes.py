@@ -27,7 +27,7 @@ PREVIOUS_HOSTS = {
 DEFAULT_RETRIES = {
     "retryOn": "connect-failure,refused-stream,unavailable,cancelled,retriable-status-codes",
     "numRetries": 2,
-    "hostSelectionRetryMaxAttempts": "5",
+    "hostSelectionRetryMaxAttempts": "20",
     "retryHostPredicate": [PREVIOUS_HOSTS],
 }
 PLAIN = {
@@ -248,7 +248,7 @@ RETRIES: dict[str, object] = {
     "{attempts: 1, retryIgnorePreviousHosts: false}": {
         "retryOn": DEFAULT_RETRIES["retryOn"],
         "numRetries": 1,
-        "hostSelectionRetryMaxAttempts": "5",
+        "hostSelectionRetryMaxAttempts": "20",
     },
     "{attempts: 1, retryRemoteLocalities: true}": {
         **DEFAULT_RETRIES,
