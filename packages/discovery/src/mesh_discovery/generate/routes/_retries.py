@@ -14,8 +14,8 @@ from mesh_discovery.generate._messages import (
 _CONDITIONS = "connect-failure,refused-stream,unavailable,cancelled,retriable-status-codes"
 _ATTEMPTS = 2
 _MOST_HOST_SELECTIONS = 20
-"""An endpoint that refuses connections has no open requests, and is preferred where the one with the
-fewest is chosen: of two endpoints, with Istio's 5, nearly one retry in five goes there again."""
+"""An endpoint that refuses connections has no open requests, so it is preferred where the fewest
+decide: of two endpoints, with Istio's 5, nearly one retry in five goes there again."""
 _PRIORITIES_AFTER = 2
 """So many tries may go to the priorities that were tried, before others are."""
 
