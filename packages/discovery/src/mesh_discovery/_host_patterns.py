@@ -20,11 +20,6 @@ def has(pattern: str, host: str) -> bool:
     return len(host) >= len(pattern) and host.endswith(pattern[1:])
 
 
-def narrowness(pattern: str) -> tuple[bool, int, str]:
-    """Return the key by which patterns sort, the narrowest first."""
-    return pattern.startswith("*"), -len(pattern), pattern
-
-
 def narrower(one: str, other: str) -> str | None:
     """Return the pattern of the hosts that two patterns both have; None if there are none."""
     if has(one, other):

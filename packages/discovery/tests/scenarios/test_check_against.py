@@ -43,8 +43,8 @@ async def test_a_source_that_is_none_is_told(scene: Scene, tmp_path: Path) -> No
     directory = str(scene.plane.directory)
     file = tmp_path / "dump.json"
     sources = {
-        "127.0.0.1:1": "can't be read: [Errno 111] Connection refused",
-        "nowhere": "is no file, and no address",
+        "127.0.0.1:1": "can't be read: Connection refused",
+        "nowhere": "there is no file nowhere, and it is no HOST:PORT",
         str(file): "there is no list of configs in it",
         scene.plane.grpc: "does not speak HTTP",
     }

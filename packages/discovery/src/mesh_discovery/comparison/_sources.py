@@ -27,10 +27,14 @@ def fetch_held(source: str, *, timeout_s: float = 10.0) -> Held:
             body = _fetch(host or "127.0.0.1", port, source, timeout_s=timeout_s)
     except ValueError as error:
         raise SourceError(
-            f"{source} is no file, and no address of an admin port: {error}"
+            f"there is no file {source}, and it is no HOST:PORT of an Envoy's admin interface; "
+            "give one of the two"
         ) from error
     except OSError as error:
-        raise SourceError(f"{source} can't be read: {error}") from error
+        raise SourceError(
+            f"{source} can't be read: {error.strerror or error}; "
+            "give the admin port of an Envoy that runs, or a file with its config dump"
+        ) from error
     try:
         return read_config_dump(json.loads(body))
     except NotADumpError as error:

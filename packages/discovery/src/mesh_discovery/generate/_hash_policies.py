@@ -1,6 +1,4 @@
-"""Hash policies of routes and of TCP proxies: how requests to a hashing cluster differ."""
-
-from envoy.type.v3 import hash_policy_pb2
+"""Hash policies of routes: how requests to a hashing cluster differ."""
 
 from mesh_discovery.config.kinds.destination_rule._load_balancer import ConsistentHash
 from mesh_discovery.generate._messages import duration, route_components_pb2
@@ -35,8 +33,3 @@ def hash_policies(hashing: ConsistentHash | None) -> list[_HashPolicy]:
         parameter = _HashPolicy.QueryParameter(name=hashing.http_query_parameter_name)
         return [_HashPolicy(query_parameter=parameter)]
     return []
-
-
-def tcp_hash_policies() -> list[hash_policy_pb2.HashPolicy]:
-    """Make the policies of a TCP proxy that hashes the address of the client."""
-    return [hash_policy_pb2.HashPolicy(source_ip=hash_policy_pb2.HashPolicy.SourceIp())]

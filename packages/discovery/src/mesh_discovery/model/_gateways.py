@@ -98,11 +98,6 @@ class Gateways:
         return frozenset({key for key in keys if own.get(key) != others.get(key)} or keys)
 
     @cached_property
-    def selector_keys(self) -> frozenset[str]:
-        """The keys of the labels that some selector looks at."""
-        return frozenset(key for each in self.gateways for key in each.spec.selector)
-
-    @cached_property
     def by_key(self) -> dict[str, Gateway]:
         """The Gateways by `namespace/name`."""
         return {each.key: each for each in self.gateways}

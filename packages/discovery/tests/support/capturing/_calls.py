@@ -3,7 +3,7 @@
 import asyncio
 import json
 import socket
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,6 +11,7 @@ from capturing._namespaces import Namespace
 
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 _DEADLINE_S = 10.0
+Read = Callable[[asyncio.StreamReader], Awaitable[bytes]]
 
 
 @dataclass(frozen=True)
@@ -84,22 +85,15 @@ def _frame(kind: int, flags: int, stream: int, body: bytes) -> bytes:
 
 async def exchange(namespace: Namespace, address: str, port: int, data: bytes = b"") -> bytes:
     """Send, and return all that comes until the other side closes; empty if it refuses."""
-    try:
-        reader, writer = await dial(namespace, address, port)
-    except ConnectionError:
-        return b""
-    try:
-        writer.write(data)
-        async with asyncio.timeout(_DEADLINE_S):
-            return await reader.read()
-    except ConnectionError:
-        return b""
-    finally:
-        writer.close()
+    return await _after(namespace, address, port, data, asyncio.StreamReader.read)
 
 
 async def line(namespace: Namespace, address: str, port: int, data: bytes = b"") -> bytes:
     """Send, and return the first line that comes; empty if the connection is closed first."""
+    return await _after(namespace, address, port, data, asyncio.StreamReader.readline)
+
+
+async def _after(namespace: Namespace, address: str, port: int, data: bytes, read: Read) -> bytes:
     try:
         reader, writer = await dial(namespace, address, port)
     except ConnectionError:
@@ -107,7 +101,7 @@ async def line(namespace: Namespace, address: str, port: int, data: bytes = b"")
     try:
         writer.write(data)
         async with asyncio.timeout(_DEADLINE_S):
-            return await reader.readline()
+            return await read(reader)
     except ConnectionError:
         return b""
     finally:

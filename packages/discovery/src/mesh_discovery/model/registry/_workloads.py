@@ -74,10 +74,6 @@ class Workloads:
         found = self.by_namespace.get(namespace, _NONE).selected(labels)
         return tuple(sorted(found, key=lambda each: each.name))
 
-    def in_namespace(self, namespace: str) -> tuple[ConfigObject, ...]:
-        """Return all workloads of a namespace."""
-        return self.by_namespace.get(namespace, _NONE).workloads
-
 
 def _sorted(objects: Iterable[ConfigObject]) -> dict[str, _OfNamespace]:
     found: dict[str, list[ConfigObject]] = {}

@@ -43,11 +43,6 @@ class CapturedPort:
     """The address that the proxy binds for this port alone; empty: connections are led to it."""
 
     @property
-    def is_grpc(self) -> bool:
-        """Whether calls of gRPC come."""
-        return self.protocol in (Protocol.GRPC, Protocol.GRPC_WEB)
-
-    @property
     def is_grpc_web(self) -> bool:
         """Whether calls of gRPC-Web come."""
         return self.protocol is Protocol.GRPC_WEB
