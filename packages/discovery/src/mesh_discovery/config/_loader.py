@@ -16,7 +16,7 @@ from pathlib import Path
 from mesh_configfile import MAX_BYTES, Problem
 from mesh_discovery.config._file_content import FileContent, FileReader, unreadable
 from mesh_discovery.config._last_good import FoundFile, ServedFiles, WrongFile, serve_last_good
-from mesh_discovery.config._snapshot import Snapshot, snapshot_of
+from mesh_discovery.config._snapshot import Snapshot, edited_snapshot, snapshot_of
 from mesh_discovery.config._tree import Tree, read_tree
 from mesh_discovery.config.kinds._mesh_networks import MESH_NETWORKS
 from mesh_discovery.config.kinds._registry import AnyKind
@@ -104,9 +104,11 @@ class ConfigLoader:
         self._tree: Tree | None = None
         self._unlisted: tuple[Problem, ...] = ()
         self._known: dict[str, _File] = {}
+        self._seen: dict[str, FoundFile] = {}
+        """What was found of each file, and the directories that can't be listed."""
         self._served = ServedFiles()
         self._snapshot: Snapshot | None = None
-        self._reached: Reached = (0, directory)
+        self._reached: tuple[int, str | None] = (0, str(directory))
 
     @property
     def reached(self) -> "Reached":
@@ -115,10 +117,11 @@ class ConfigLoader:
         None instead of the path while the file system is not waited for, as when files that were
         read are parsed, which takes seconds if they are large.
         """
-        return self._reached
+        number, path = self._reached
+        return number, Path(path) if path is not None else None
 
     def _reach(self, path: str) -> None:
-        self._reached = (self._reached[0] + 1, Path(path))
+        self._reached = (self._reached[0] + 1, path)
 
     def _work(self) -> None:
         self._reached = (self._reached[0] + 1, None)
@@ -138,14 +141,11 @@ class ConfigLoader:
             self._look_at(told)
         self._work()
         unlisted = {each.file: FileContent(problems=(each,)) for each in self._unlisted}
-        seen = {path: FoundFile(content=content) for path, content in unlisted.items()}
-        seen |= {path: file.seen for path, file in self._known.items()}
+        before = self._served
         self._served = serve_last_good(
-            self._served, seen, now=self._clock(), unlisted=unlisted, changed=told
+            before, self._seen, now=self._clock(), unlisted=unlisted, changed=told
         )
-        self._snapshot = snapshot_of(
-            [served.content for served in self._served.served.values()], before=self._snapshot
-        )
+        self._snapshot = self._next_snapshot(before, told)
         return Load(
             snapshot=self._snapshot,
             wrong=tuple(self._served.wrong.values()),
@@ -153,6 +153,19 @@ class ConfigLoader:
             directories=frozenset(self._tree.watched) if self._tree is not None else frozenset(),
             whole=whole,
         )
+
+    def _next_snapshot(self, before: ServedFiles, told: Mapping[str, bool] | None) -> Snapshot:
+        """Return the snapshot of what is served; of files that did not change, what it was."""
+        served = self._served
+        if self._snapshot is not None and told is not None and not (before.wrong or served.wrong):
+            edited = edited_snapshot(
+                self._snapshot,
+                [before.served[path].content for path in told if path in before.served],
+                [served.served[path].content for path in told if path in served.served],
+            )
+            if edited is not None:
+                return edited
+        return snapshot_of([each.content for each in served.served.values()], before=self._snapshot)
 
     def _look_at_all(self) -> None:
         unlisted: list[Problem] = []
@@ -164,18 +177,29 @@ class ConfigLoader:
         )
         self._unlisted = tuple(unlisted)
         self._known = {path: self._look(path) for path in self._tree.files}
+        self._seen = self._all_seen()
+
+    def _all_seen(self) -> dict[str, FoundFile]:
+        found = {
+            each.file: FoundFile(content=FileContent(problems=(each,))) for each in self._unlisted
+        }
+        return found | {path: file.seen for path, file in self._known.items()}
 
     def _look_at(self, files: Mapping[str, bool]) -> None:
         """Look at these files alone, which are there or not."""
-        known = dict(self._known)
+        known, seen = dict(self._known), dict(self._seen)
         for path, exists in files.items():
             if not exists:
                 known.pop(path, None)
+                seen.pop(path, None)
             elif path in known:
                 known[path] = self._look(path)
+                seen[path] = known[path].seen
             else:
                 known = _inserted(known, path, self._look(path), last=self._single)
         self._known = known
+        same_files = seen.keys() == known.keys()
+        self._seen = seen if same_files and not self._unlisted else self._all_seen()
 
     def seen(self) -> Mapping[str, _Status]:
         """Return what the files were like when they were loaded last, as `signature` does."""

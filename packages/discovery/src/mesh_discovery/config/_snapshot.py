@@ -1,10 +1,11 @@
 """A whole configuration whose parts fit together: all objects, oldest first."""
 
-from bisect import insort
+from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from mesh_configfile import Problem
+from mesh_discovery._edits import edits
 from mesh_discovery.config._file_content import FileContent
 from mesh_discovery.config._objects import ConfigObject
 from mesh_discovery.config.kinds._foreign_kinds import FOREIGN
@@ -44,31 +45,47 @@ def snapshot_of(contents: Sequence[FileContent], *, before: Snapshot | None = No
     """Return the snapshot of the files' contents; `before` is the last one, to save sorting."""
     given = [item for each in contents for item in each.objects]
     objects, by_kind = _in_order(given, before)
-    mesh_configs = [
-        each.spec
-        for each in by_kind.get(_kind_name(MESH_CONFIG), ())
-        if isinstance(each.spec, MeshConfigSpec)
-    ]
     return Snapshot(
         objects=objects,
         by_kind=by_kind,
-        mesh_config=mesh_configs[0] if mesh_configs else MeshConfigSpec(),
+        mesh_config=_mesh_config(by_kind),
         notes=tuple(_once(note for each in contents for note in each.notes)),
         warnings=tuple(warning for each in contents for warning in each.warnings),
     )
+
+
+def edited_snapshot(
+    before: Snapshot, gone: Sequence[FileContent], come: Sequence[FileContent]
+) -> Snapshot | None:
+    """Return the snapshot after some files have another content; it costs what these have.
+
+    gone: what they had. come: what they have. None if the whole has to be looked at.
+    """
+    if any(each.notes or each.warnings for each in (*gone, *come)):
+        return None
+    changed = edits(
+        [item for each in gone for item in each.objects],
+        [item for each in come for item in each.objects],
+    )
+    if len(changed.come) > _FEW:
+        return None
+    objects, by_kind = _with_edits(before, changed.gone, changed.come)
+    return replace(before, objects=objects, by_kind=by_kind, mesh_config=_mesh_config(by_kind))
 
 
 def with_objects(snapshot: Snapshot, further: Sequence[ConfigObject]) -> Snapshot:
     """Return a snapshot with some objects more."""
     if not further:
         return snapshot
-    here = set(map(id, snapshot.objects))
-    by_kind = dict(snapshot.by_kind)
-    for name in {_kind_name(each) for each in further}:
-        of_kind = [each for each in further if _kind_name(each) == name]
-        by_kind[name] = _edited(snapshot.by_kind.get(name, ()), here, of_kind)
-    objects = _edited(snapshot.objects, here, further)
+    objects, by_kind = _with_edits(snapshot, (), further)
     return replace(snapshot, objects=objects, by_kind=by_kind)
+
+
+def _mesh_config(by_kind: Mapping[str, tuple[ConfigObject, ...]]) -> MeshConfigSpec:
+    for each in by_kind.get(_kind_name(MESH_CONFIG), ()):
+        if isinstance(each.spec, MeshConfigSpec):
+            return each.spec
+    return MeshConfigSpec()
 
 
 def _once(notes: Iterable[Problem]) -> Iterator[Problem]:
@@ -96,19 +113,38 @@ def _in_order(
         return tuple(found), _by_kind(found)
     here = set(map(id, objects))
     gone = [each for each in before.objects if id(each) not in here]
+    return _with_edits(before, gone, new)
+
+
+def _with_edits(
+    before: Snapshot, gone: Sequence[ConfigObject], come: Sequence[ConfigObject]
+) -> tuple[tuple[ConfigObject, ...], _Kinds]:
+    """Return the objects of a snapshot without some and with others, all and by kind."""
     by_kind = dict(before.by_kind)
-    for name in {_kind_name(each) for each in (*gone, *new)}:
-        of_kind = [each for each in new if _kind_name(each) == name]
-        by_kind[name] = _edited(before.by_kind.get(name, ()), here, of_kind)
-    return _edited(before.objects, here, new), by_kind
+    for name in {_kind_name(each) for each in (*gone, *come)}:
+        by_kind[name] = _edited(
+            before.by_kind.get(name, ()),
+            [each for each in gone if _kind_name(each) == name],
+            [each for each in come if _kind_name(each) == name],
+        )
+    return _edited(before.objects, gone, come), by_kind
 
 
 def _edited(
-    before: Sequence[ConfigObject], here: set[int], new: Sequence[ConfigObject]
+    before: Sequence[ConfigObject], gone: Sequence[ConfigObject], come: Sequence[ConfigObject]
 ) -> tuple[ConfigObject, ...]:
-    """Return those of the objects that are still here, and the new ones where they belong."""
-    found = [each for each in before if id(each) in here]
-    for each in new:
+    """Return objects, oldest first, without some of them and with others where they belong."""
+    if len(gone) > _FEW:
+        left = set(map(id, gone))
+        found = [each for each in before if id(each) not in left]
+    else:
+        found = list(before)
+        for each in gone:
+            at = bisect_left(found, _age(each), key=_age)
+            while found[at] is not each:
+                at += 1
+            del found[at]
+    for each in come:
         insort(found, each, key=_age)
     return tuple(found)
 

@@ -5,12 +5,14 @@ them that has a rule for the host ends the search. In each the most specific hos
 one host in one namespace are merged: the first policy is that of all, their subsets are united.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import attrgetter
 
 import msgspec
 
+from mesh_discovery._edits import edits
 from mesh_discovery.config._objects import ConfigObject
 from mesh_discovery.config.kinds.destination_rule._spec import (
     DestinationRuleSpec,
@@ -19,6 +21,7 @@ from mesh_discovery.config.kinds.destination_rule._spec import (
     TrafficPolicy,
 )
 from mesh_discovery.model._host_index import HostIndex
+from mesh_discovery.model._rule_objects import same_objects
 from mesh_discovery.model._services import Labels, Service
 from mesh_discovery.model._short_names import full_host
 
@@ -59,6 +62,31 @@ class Rule:
         selector = self.spec.workload_selector
         return selector.match_labels if selector is not None else {}
 
+    @cached_property
+    def labels_looked_at(self) -> frozenset[str]:
+        """The keys of the labels of proxies on which it depends what it means to them."""
+        failover = (
+            label
+            for policy in self.policies
+            if (balancer := policy.load_balancer) is not None
+            for setting in (balancer.locality_lb_setting, balancer.zone_aware_lb_setting)
+            if setting is not None
+            for label in setting.failover_priority
+        )
+        return frozenset(self.selector).union(each.partition("=")[0] for each in failover)
+
+    @cached_property
+    def depends_on_place(self) -> bool:
+        """Whether endpoints depend on where the client runs."""
+        return any(
+            policy.outlier_detection is not None
+            or (
+                (balancer := policy.load_balancer) is not None
+                and (balancer.locality_lb_setting or balancer.zone_aware_lb_setting) is not None
+            )
+            for policy in self.policies
+        )
+
     def exported_to(self, namespace: str) -> bool:
         """Tell whether clients of a namespace may see it."""
         return _ALL in self.export_to or namespace in self.export_to
@@ -91,22 +119,80 @@ class DestinationRules:
         self._objects = tuple(objects)
         self._root = root_namespace
         self._export_to = tuple(export_to)
-        self._made: Mapping[_Key, _Made] = _made(
-            self._objects, self._export_to, before._made if before else {}
-        )
-        self.rules = tuple(each.rule for each in self._made.values())
+        self._made: Mapping[_Key, _Made]
+        self._local: Mapping[str, HostIndex[Rule]]
+        self._exported: Mapping[str, HostIndex[Rule]]
+        self.rules: tuple[Rule, ...]
         """Each once; of a namespace and host in the order in which they count."""
+        edited = self._edited_since(before) if before is not None else None
+        if before is None or edited is None:
+            self._make_all(before)
+        else:
+            self._make_edited(before, edited)
+
+    def _make_all(self, before: "DestinationRules | None") -> None:
+        self._made = _made(self._objects, self._export_to, before._made if before else {})
+        self.rules = tuple(map(_RULE, self._made.values()))
         local: dict[str, list[tuple[str, Rule]]] = {}
         exported: dict[str, list[tuple[str, Rule]]] = {}
         for rule in self.rules:
-            found = rule.host, rule
-            private = rule.export_to == {rule.namespace}
-            if rule.exported_to(rule.namespace) and (private or rule.namespace != self._root):
-                local.setdefault(rule.namespace, []).append(found)
-            if not private:
-                exported.setdefault(rule.namespace, []).append(found)
+            if self._is_local(rule):
+                local.setdefault(rule.namespace, []).append((rule.host, rule))
+            if _is_exported(rule):
+                exported.setdefault(rule.namespace, []).append((rule.host, rule))
         self._local = {namespace: HostIndex(found) for namespace, found in local.items()}
         self._exported = {namespace: HostIndex(found) for namespace, found in exported.items()}
+
+    def _edited_since(self, before: "DestinationRules") -> Mapping["_Key", "_Made | None"] | None:
+        """Return what is made of the objects that were edited, came or went.
+
+        None if they are many, or if several objects are about one host.
+        """
+        if before._root != self._root or before._export_to != self._export_to:
+            return None
+        changed = edits(before._objects, self._objects)
+        if len(changed.gone) + len(changed.come) > _FEW:
+            return None
+        gone, come = _by_host(changed.gone), _by_host(changed.come)
+        found: dict[_Key, _Made | None] = {}
+        for place in gone.keys() | come.keys():
+            old, new = gone.get(place, []), come.get(place, [])
+            key = *place, 0
+            known = before._made.get(key)
+            others = known is not None and [*known.objects] != [item for item, _ in old]
+            if others or (*place, 1) in before._made or len(new) > 1:
+                return None
+            found[key] = None
+            for item, spec in new:
+                exported = _exported(item, spec, self._export_to)
+                found[key] = _made_again(key, (item,), exported, known)
+        return found
+
+    def _make_edited(self, before: "DestinationRules", edited: "_Edited") -> None:
+        made = dict(before._made)
+        for key, found in edited.items():
+            if found is not None:
+                made[key] = found
+            else:
+                made.pop(key, None)
+        self._made = made
+        self.rules = tuple(map(_RULE, made.values()))
+        self._local = _indexed(before._local, edited, self._is_local)
+        self._exported = _indexed(before._exported, edited, _is_exported)
+        gone = [before._made[key].rule for key in edited if key in before._made]
+        come = [each.rule for each in edited.values() if each is not None]
+        known = vars(before)
+        if "labels_looked_at" in known and not any(each.labels_looked_at for each in gone):
+            labels = before.labels_looked_at.union(*(each.labels_looked_at for each in come))
+            vars(self)["labels_looked_at"] = labels
+        if "depend_on_place" in known and not any(each.depends_on_place for each in gone):
+            depend = before.depend_on_place or any(each.depends_on_place for each in come)
+            vars(self)["depend_on_place"] = depend
+
+    def _is_local(self, rule: Rule) -> bool:
+        """Tell whether the clients of a rule's own namespace find it first."""
+        private = rule.export_to == {rule.namespace}
+        return rule.exported_to(rule.namespace) and (private or rule.namespace != self._root)
 
     @classmethod
     def of(
@@ -123,7 +209,7 @@ class DestinationRules:
             before is not None
             and before._root == root_namespace
             and before._export_to == tuple(export_to)
-            and _same(before._objects, objects)
+            and same_objects(before._objects, objects)
         ):
             return before
         return cls(objects, root_namespace=root_namespace, export_to=export_to, before=before)
@@ -142,11 +228,6 @@ class DestinationRules:
             elif rule.namespace == namespace and selector.items() <= known.items():
                 return rule
         return last
-
-    @cached_property
-    def policies(self) -> tuple[TrafficPolicy | PortTrafficPolicy, ...]:
-        """All policies of all rules, also those of ports and subsets."""
-        return tuple(policy for rule in self.rules for policy in rule.policies)
 
     def credentials_for(self, namespace: str, labels: Labels) -> frozenset[str]:
         """Return the `credentialName`s in the rules for certain workloads of a namespace.
@@ -172,14 +253,14 @@ class DestinationRules:
         )
 
     @cached_property
-    def live(self) -> frozenset[int]:
-        """The identities of all rules, to tell which of those kept in caches are gone."""
-        return frozenset(map(id, self.rules))
+    def labels_looked_at(self) -> frozenset[str]:
+        """The keys of the labels of proxies that rules look at."""
+        return frozenset(key for rule in self.rules for key in rule.labels_looked_at)
 
     @cached_property
-    def selector_labels(self) -> frozenset[str]:
-        """The keys of the labels of proxies that rules look at."""
-        return frozenset(key for rule in self.rules for key in rule.selector)
+    def depend_on_place(self) -> bool:
+        """Whether the endpoints of some rule depend on where the client runs."""
+        return any(rule.depends_on_place for rule in self.rules)
 
     def _found(self, namespace: str, service: Service) -> tuple[Rule, ...]:
         local = self._local.get(namespace)
@@ -200,18 +281,44 @@ class DestinationRules:
 
 _Key = tuple[str, str, int]
 """Namespace, host, and which of several of them."""
+_Edited = Mapping[_Key, _Made | None]
+_OfHost = dict[tuple[str, str], list[tuple[ConfigObject, DestinationRuleSpec]]]
+_RULE = attrgetter("rule")
+_FEW = 100
+
+
+def _indexed(
+    before: Mapping[str, HostIndex[Rule]], edited: _Edited, has: Callable[[Rule], bool]
+) -> Mapping[str, HostIndex[Rule]]:
+    """Return the indices of namespaces after edits; has: tells whether a rule is in them."""
+    changed: dict[str, dict[str, tuple[Rule, ...]]] = {}
+    for (namespace, host, _), made in edited.items():
+        rules = (made.rule,) if made is not None and has(made.rule) else ()
+        changed.setdefault(namespace, {})[host] = rules
+    found = dict(before)
+    for namespace, of_hosts in changed.items():
+        found[namespace] = found.get(namespace, HostIndex()).edited(of_hosts)
+    return found
+
+
+def _is_exported(rule: Rule) -> bool:
+    return rule.export_to != {rule.namespace}
+
+
+def _by_host(objects: Iterable[ConfigObject]) -> _OfHost:
+    found: _OfHost = {}
+    for item in objects:
+        if isinstance(item.spec, DestinationRuleSpec):
+            host = full_host(item.spec.host, item.namespace)
+            found.setdefault((item.namespace, host), []).append((item, item.spec))
+    return found
 
 
 def _made(
     objects: Iterable[ConfigObject], default: Sequence[str], before: Mapping[_Key, _Made]
 ) -> dict[_Key, _Made]:
-    by_host: dict[tuple[str, str], list[tuple[ConfigObject, DestinationRuleSpec]]] = {}
-    for item in objects:
-        if isinstance(item.spec, DestinationRuleSpec):
-            host = full_host(item.spec.host, item.namespace)
-            by_host.setdefault((item.namespace, host), []).append((item, item.spec))
     found: dict[_Key, _Made] = {}
-    for (namespace, host), items in by_host.items():
+    for (namespace, host), items in _by_host(objects).items():
         # Those for certain workloads come first; the sort keeps the order otherwise.
         items.sort(key=lambda pair: pair[1].workload_selector is None)
         groups: list[tuple[Mapping[str, str], frozenset[str], list[ConfigObject]]] = []
@@ -224,16 +331,21 @@ def _made(
                 same[2].append(item)
         for index, (_, exported, group) in enumerate(groups):
             key = namespace, host, index
-            known = before.get(key)
-            of = tuple(group)
-            if known is not None and known.export_to == exported and _same(known.objects, of):
-                rule = known.rule
-            else:
-                rule = _merged(namespace, host, of, exported)
-                if known is not None and known.rule == rule:
-                    rule = known.rule
-            found[key] = _Made(objects=of, export_to=exported, rule=rule)
+            found[key] = _made_again(key, tuple(group), exported, before.get(key))
     return found
+
+
+def _made_again(
+    key: _Key, objects: tuple[ConfigObject, ...], export_to: frozenset[str], known: _Made | None
+) -> _Made:
+    """Return the rule of some objects: the one known, if it says the same."""
+    if known is not None and known.export_to == export_to and same_objects(known.objects, objects):
+        rule = known.rule
+    else:
+        rule = _merged(key[0], key[1], objects, export_to)
+        if known is not None and known.rule == rule:
+            rule = known.rule
+    return _Made(objects=objects, export_to=export_to, rule=rule)
 
 
 def _selector(spec: DestinationRuleSpec) -> Mapping[str, str]:
@@ -268,14 +380,6 @@ def _merged(
             subsets=tuple(subsets.values()),
         ),
         export_to=export_to,
-    )
-
-
-def _same(before: Sequence[ConfigObject], after: Sequence[ConfigObject]) -> bool:
-    """Tell whether objects have the same content; where they stand in files means nothing."""
-    return len(before) == len(after) and all(
-        old is new or (old.spec is new.spec and old.key == new.key)
-        for old, new in zip(before, after, strict=True)
     )
 
 

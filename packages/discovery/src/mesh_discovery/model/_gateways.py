@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
+from mesh_discovery._edits import replacements
 from mesh_discovery.config._objects import ConfigObject
 from mesh_discovery.config.kinds.gateway._spec import GatewaySpec
 from mesh_discovery.model._services import Labels
@@ -69,8 +70,7 @@ class Gateways:
         if (
             before is not None
             and before._own_namespace_only == own_namespace_only
-            and len(before._objects) == len(objects)
-            and all(old is new for old, new in zip(before._objects, objects, strict=True))
+            and replacements(before._objects, objects) == []
         ):
             return before
         return cls(objects, own_namespace_only=own_namespace_only)

@@ -31,6 +31,23 @@ class HostIndex(Generic[_T]):
         }
         self._lengths = tuple(sorted({len(each) for each in suffixes}, reverse=True))
 
+    def edited(self, values: Mapping[str, tuple[_T, ...]]) -> "HostIndex[_T]":
+        """Return an index in which some hosts have other values; without any, they are not there.
+
+        Costs no more than two copies of a dict.
+        """
+        found: HostIndex[_T] = HostIndex()
+        exact, suffixes = dict(self._exact), dict(self._suffixes)
+        for host, of_host in values.items():
+            where, key = (suffixes, host[1:]) if host.startswith("*") else (exact, host)
+            if of_host:
+                where[key] = of_host
+            else:
+                where.pop(key, None)
+        found._exact, found._suffixes = exact, suffixes
+        found._lengths = tuple(sorted({len(each) for each in suffixes}, reverse=True))
+        return found
+
     def most_specific(self, host: str) -> tuple[_T, ...]:
         """Return the values of the most specific name that matches a host."""
         return next(self.matching(host), ())

@@ -4,12 +4,13 @@ Pure and immutable: equal snapshots give equal models, and two models are compar
 which resources a change touches.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 from weakref import ref
 
+from mesh_discovery._edits import edits
 from mesh_discovery.config._snapshot import Snapshot
 from mesh_discovery.config.kinds._peer_authentication import (
     PEER_AUTHENTICATION,
@@ -31,7 +32,12 @@ from mesh_discovery.model._destination_rules import DestinationRules
 from mesh_discovery.model._gateways import NO_GATEWAYS, Gateways
 from mesh_discovery.model._networks import NO_NETWORKS, Networks
 from mesh_discovery.model._peer_authentication import PeerPolicies, Policy
-from mesh_discovery.model._places import locality_labels, uses_nodes, uses_places
+from mesh_discovery.model._places import (
+    locality_labels,
+    rules_use_places,
+    services_use_places,
+    uses_nodes,
+)
 from mesh_discovery.model._rule_objects import RuleObjects
 from mesh_discovery.model._secrets import NO_SECRETS, Secrets
 from mesh_discovery.model._services import Service
@@ -79,25 +85,34 @@ class MeshModel:
     """The services by the objects that they were made of, for the model that replaces this one."""
 
     @cached_property
-    def by_key(self) -> dict[tuple[str, str], Service]:
+    def by_key(self) -> Mapping[tuple[str, str], Service]:
         """Services by namespace and host."""
+        combined = self.made.combined
+        if combined.services is self.services:
+            return combined.by_key
         return {(service.namespace, service.host): service for service in self.services}
 
     @cached_property
     def labels_looked_at(self) -> frozenset[str]:
         """The keys of the labels of proxies by which rules of the mesh choose."""
         return (
-            self.destination_rules.selector_labels
+            self.destination_rules.labels_looked_at
             | self.virtual_services.source_labels
-            | locality_labels(self.destination_rules, self.mesh_config)
+            | locality_labels(self.mesh_config)
         )
 
     @cached_property
     def uses_places(self) -> bool:
         """Whether clusters or endpoints depend on where a proxy runs."""
-        return self.networks.have_gateways or uses_places(
-            self.destination_rules, self.mesh_config, self.services
+        return (
+            self.networks.have_gateways
+            or rules_use_places(self.destination_rules, self.mesh_config)
+            or self._services_use_places
         )
+
+    @cached_property
+    def _services_use_places(self) -> bool:
+        return services_use_places(self.services)
 
     @cached_property
     def uses_nodes(self) -> bool:
@@ -115,6 +130,15 @@ class MeshModel:
         if known is not None:
             order = list(self.by_key)
             vars(self)["by_address"] = changed_addresses(known, changed.pairs, order)
+        gone = [each for each, _ in changed.pairs.values() if each is not None]
+        come = [each for _, each in changed.pairs.values() if each is not None]
+        facts: Mapping[str, Callable[[Iterable[Service]], bool]] = {
+            "_services_use_places": services_use_places,
+            "uses_nodes": uses_nodes,
+        }
+        for name, of in facts.items():
+            if name in vars(before) and not of(gone):
+                vars(self)[name] = vars(before)[name] or of(come)
 
     @property
     def trust_domains(self) -> tuple[str, ...]:
@@ -239,15 +263,12 @@ def changed_services(old: MeshModel, new: MeshModel) -> ChangedServices:
 
 
 def _changed_services(old: MeshModel, new: MeshModel) -> ChangedServices:
-    known = set(map(id, old.services))
-    here = set(map(id, new.services))
-    gone = [each for each in old.services if id(each) not in here]
-    come = [each for each in new.services if id(each) not in known]
-    keys = dict.fromkeys((each.namespace, each.host) for each in (*gone, *come))
+    changed = edits(old.services, new.services)
+    keys = dict.fromkeys((each.namespace, each.host) for each in (*changed.gone, *changed.come))
     pairs = {key: (old.by_key.get(key), new.by_key.get(key)) for key in keys}
     return ChangedServices(
         {key: pair for key, pair in pairs.items() if pair[0] != pair[1]},
-        same_order=list(old.by_key) == list(new.by_key),
+        same_order=old.by_key is new.by_key or list(old.by_key) == list(new.by_key),
     )
 
 

@@ -11,20 +11,18 @@ from mesh_discovery.model._destination_rules import DestinationRules
 from mesh_discovery.model._services import Service
 
 
-def uses_places(rules: DestinationRules, mesh: MeshConfigSpec, services: Iterable[Service]) -> bool:
-    """Tell whether the endpoints of some service depend on where a proxy runs."""
+def rules_use_places(rules: DestinationRules, mesh: MeshConfigSpec) -> bool:
+    """Tell whether rules make the endpoints of some service depend on where a proxy runs."""
     if mesh.locality_lb_setting.distribute:
         return True
     default = mesh.default_traffic_policy
     if default is not None and default.outlier_detection is not None:
         return True
-    for policy in rules.policies:
-        balancer = policy.load_balancer
-        if policy.outlier_detection is not None or (
-            balancer is not None
-            and (balancer.locality_lb_setting or balancer.zone_aware_lb_setting) is not None
-        ):
-            return True
+    return rules.depend_on_place
+
+
+def services_use_places(services: Iterable[Service]) -> bool:
+    """Tell whether some service itself says that its endpoints depend on where a proxy runs."""
     return any(each.traffic_distribution or each.is_node_local for each in services)
 
 
@@ -35,15 +33,7 @@ def uses_nodes(services: Iterable[Service]) -> bool:
     )
 
 
-def locality_labels(rules: DestinationRules, mesh: MeshConfigSpec) -> frozenset[str]:
-    """Return the keys of the labels by which endpoints take over from each other."""
-    labels = list(mesh.locality_lb_setting.failover_priority)
-    for policy in rules.policies:
-        balancer = policy.load_balancer
-        if balancer is None:
-            continue
-        if balancer.locality_lb_setting is not None:
-            labels += balancer.locality_lb_setting.failover_priority
-        if balancer.zone_aware_lb_setting is not None:
-            labels += balancer.zone_aware_lb_setting.failover_priority
+def locality_labels(mesh: MeshConfigSpec) -> frozenset[str]:
+    """Return the keys of the labels by which endpoints take over from each other in all rules."""
+    labels = mesh.locality_lb_setting.failover_priority
     return frozenset(each.partition("=")[0] for each in labels)

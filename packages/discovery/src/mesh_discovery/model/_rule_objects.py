@@ -7,6 +7,7 @@ what they mean to a proxy shows in the resources that are made of them.
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
+from mesh_discovery._edits import edits, replacements
 from mesh_discovery.config._objects import ConfigObject
 from mesh_discovery.config._snapshot import Snapshot
 from mesh_discovery.config.kinds._registry import AnyKind
@@ -60,14 +61,20 @@ Differing: TypeAlias = tuple[ConfigObject | None, ConfigObject | None]
 """An object in the one set and in the other; None: it is not there."""
 
 
+def same_objects(before: Sequence[ConfigObject], after: Sequence[ConfigObject]) -> bool:
+    """Tell whether objects say the same; where they stand in files means nothing."""
+    changed = replacements(before, after)
+    return changed is not None and all(
+        old.spec is new.spec and old.key == new.key for old, new in changed
+    )
+
+
 def _differences(
     old: Sequence[ConfigObject], new: Sequence[ConfigObject]
 ) -> dict[RuleKey, Differing]:
-    if old is new:
-        return {}
-    known, here = set(map(id, old)), set(map(id, new))
-    gone = {each.key: each for each in old if id(each) not in here}
-    come = {each.key: each for each in new if id(each) not in known}
+    changed = edits(old, new)
+    gone = {each.key: each for each in changed.gone}
+    come = {each.key: each for each in changed.come}
     return {
         key: (gone.get(key), come.get(key))
         for key in gone.keys() | come.keys()

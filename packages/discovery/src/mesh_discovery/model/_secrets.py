@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from mesh_discovery._edits import replacements
 from mesh_discovery.config._objects import ConfigObject
 from mesh_discovery.config.kinds.kubernetes._key_material import (
     refused_key,
@@ -88,11 +89,7 @@ class Secrets:
     def of(cls, objects: Iterable[ConfigObject], before: "Secrets | None" = None) -> "Secrets":
         """Return the Secrets of these objects: those before, if they are of the same objects."""
         objects = tuple(objects)
-        if (
-            before is not None
-            and len(before._objects) == len(objects)
-            and all(old is new for old, new in zip(before._objects, objects, strict=True))
-        ):
+        if before is not None and replacements(before._objects, objects) == []:
             return before
         return cls(objects)
 

@@ -11,6 +11,7 @@ import msgspec
 
 from mesh_configfile import FieldPath, Problem
 from mesh_discovery._addresses import is_ip
+from mesh_discovery._edits import replacements
 from mesh_discovery.config._objects import ConfigObject
 from mesh_discovery.config.kinds._protocol import Protocol
 from mesh_discovery.config.kinds._service_entry import Resolution, ServiceEntrySpec
@@ -94,10 +95,10 @@ def same_reach(old: MeshModel, new: MeshModel) -> bool:
 
 
 def _same_but_for_endpoints(before: Sequence[ConfigObject], after: Sequence[ConfigObject]) -> bool:
-    if len(before) != len(after):
-        return False
-    pairs = [(old, new) for old, new in zip(before, after, strict=True) if old is not new]
-    return all(_without_endpoints(old) == _without_endpoints(new) for old, new in pairs)
+    pairs = replacements(before, after)
+    return pairs is not None and all(
+        _without_endpoints(old) == _without_endpoints(new) for old, new in pairs
+    )
 
 
 def _without_endpoints(item: ConfigObject) -> ConfigObject:

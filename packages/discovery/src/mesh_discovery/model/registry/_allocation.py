@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from mesh_discovery._edits import replacements
 from mesh_discovery.config._objects import ConfigObject
 from mesh_discovery.config.kinds._service_entry import Resolution, ServiceEntrySpec
 from mesh_discovery.model._auto_addresses import NO_AUTO_ADDRESS_LABEL, Key, allocate
@@ -37,10 +38,8 @@ def allocated_addresses(
 
 
 def _want_the_same(before: Sequence[ConfigObject], after: Sequence[ConfigObject]) -> bool:
-    if len(before) != len(after):
-        return False
-    pairs = [(old, new) for old, new in zip(before, after, strict=True) if old is not new]
-    return all(_wishes(old) == _wishes(new) for old, new in pairs)
+    pairs = replacements(before, after)
+    return pairs is not None and all(_wishes(old) == _wishes(new) for old, new in pairs)
 
 
 def _wishes(item: ConfigObject) -> tuple[object, ...]:

@@ -7,6 +7,7 @@ little where nothing changed.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from mesh_discovery._edits import replacements
 from mesh_discovery.config._objects import ConfigObject
 from mesh_discovery.config._snapshot import Snapshot
 from mesh_discovery.config.kinds._service_entry import ServiceEntrySpec
@@ -101,7 +102,7 @@ def _edited(
     for key, item in touched.items():
         edited[key] = found[key] = _same_if_equal(found[key], _services(item, inputs))
     changed = {key: found[key] for key in edited if found[key] is not before.by_source[key]}
-    combined = recombine(before.combined, before.by_source, changed)
+    combined = recombine(before.combined, before.by_source, changed) if changed else before.combined
     if combined is None:
         combined = combine(found, before.combined)
     return MadeServices(inputs=inputs, by_source=found, combined=combined, count=len(edited))
@@ -137,9 +138,9 @@ def _same_keys(
     old, new = before.inputs.sources, inputs.sources
     if old is new:
         return True
-    if len(old) != len(new):
-        return False
+    changed = replacements(old, new)
     return (
-        all(one is other or one.key == other.key for one, other in zip(old, new, strict=True))
+        changed is not None
+        and all(one.key == other.key for one, other in changed)
         and touched.keys() <= before.by_source.keys()
     )

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from mesh_discovery._edits import replacements
 from mesh_discovery.config.kinds.sidecar._spec import CaptureMode, SidecarPort
 from mesh_discovery.model._services import Service
 from mesh_discovery.model.virtual_services._virtual_services import VirtualService
@@ -30,7 +31,7 @@ class EgressListener:
     def replacing(self, change: Callable[[Service], Service]) -> "EgressListener":
         """Return the listener with each service changed; itself, if none is."""
         services = tuple(map(change, self.services))
-        same = all(old is new for old, new in zip(self.services, services, strict=True))
+        same = not replacements(self.services, services)
         return self if same else replace(self, services=services)
 
 

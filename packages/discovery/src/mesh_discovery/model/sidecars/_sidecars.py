@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from mesh_discovery.config._objects import ConfigObject
 from mesh_discovery.config.kinds.sidecar._spec import SidecarSpec
+from mesh_discovery.model._rule_objects import same_objects
 from mesh_discovery.model._services import Labels
 
 SidecarKey = tuple[str, str]
@@ -51,11 +52,7 @@ class Sidecars:
         if (
             before is not None
             and before._root == root_namespace
-            and len(before._objects) == len(objects)
-            and all(
-                old is new or (old.spec is new.spec and old.key == new.key)
-                for old, new in zip(before._objects, objects, strict=True)
-            )
+            and same_objects(before._objects, objects)
         ):
             return before
         return cls(objects, root_namespace=root_namespace)

@@ -8,13 +8,16 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import attrgetter
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from mesh_configfile.shapes import Finding
+from mesh_discovery._edits import replacements
 from mesh_discovery.config._objects import ConfigObject
 from mesh_discovery.config.kinds.virtual_service._spec import HttpRoute, VirtualServiceSpec
+from mesh_discovery.model._rule_objects import same_objects
 from mesh_discovery.model._short_names import MESH_DOMAIN
 from mesh_discovery.model.virtual_services._delegates import Dropped, delegated_routes
 from mesh_discovery.model.virtual_services._http_destinations import http_destinations
@@ -91,11 +94,22 @@ class VirtualServices:
         self._objects = tuple(objects)
         self._settings = _Settings(tuple(export_to), domain)
         same = before is not None and before._settings == self._settings
-        known = before._made if same and before is not None else {}
-        self._made: Mapping[_Key, _Made] = _made(self._objects, self._settings, known)
-        self.all = tuple(each.virtual_service for each in self._made.values())
+        known = before if same else None
+        edited = _edited(known._objects, self._objects) if known is not None else None
+        self._made: Mapping[_Key, _Made]
+        if known is not None and edited is not None:
+            self._made = dict(known._made)
+            for item, spec in edited:
+                self._made[item.namespace, item.name] = _of_root(item, spec, self._settings)
+        else:
+            self._made = _made(
+                self._objects, self._settings, known._made if known is not None else {}
+            )
+        self.all = tuple(map(_VIRTUAL_SERVICE, self._made.values()))
         """The oldest first."""
         self._of: dict[tuple[str, str], tuple[VirtualService, ...]] = {}
+        if known is not None:
+            self._take_over(known)
 
     @classmethod
     def of(
@@ -110,10 +124,25 @@ class VirtualServices:
         if (
             before is not None
             and before._settings == _Settings(tuple(export_to), domain)
-            and _same(before._objects, objects)
+            and same_objects(before._objects, objects)
         ):
             return before
         return cls(objects, export_to=export_to, domain=domain, before=before)
+
+    def _take_over(self, before: "VirtualServices") -> None:
+        """Take over what was found out of those before and holds for all but what was edited."""
+        changed = replacements(before.all, self.all)
+        if changed is None or len(changed) > _FEW:
+            return
+        known = vars(before)
+        if not any(each.source_labels for each, _ in changed) and "source_labels" in known:
+            labels = before.source_labels.union(*(each.source_labels for _, each in changed))
+            vars(self)["source_labels"] = labels
+        same_places = all(
+            old.gateways == new.gateways and old.export_to == new.export_to for old, new in changed
+        )
+        if same_places and "_layers" in known:
+            vars(self)["_layers"] = _replaced_in(before._layers, changed)
 
     def of_mesh(self, namespace: str) -> tuple[VirtualService, ...]:
         """Return those for the sidecars of a namespace, in the order in which they win."""
@@ -130,11 +159,6 @@ class VirtualServices:
                 *layers.public,
             )
         return self._of[key]
-
-    @cached_property
-    def live(self) -> frozenset[VirtualService]:
-        """All of them, to tell which of those kept in caches are gone."""
-        return frozenset(self.all)
 
     @cached_property
     def source_labels(self) -> frozenset[str]:
@@ -154,6 +178,10 @@ class VirtualServices:
                     layer = layers.private if namespace == each.namespace else layers.exported
                     layer.setdefault(namespace, []).append(each)
         return found
+
+
+_Replaced = Sequence[tuple[VirtualService, VirtualService]]
+"""VirtualServices before and after, in the same places."""
 
 
 class _Settings(NamedTuple):
@@ -182,6 +210,65 @@ class _Delegate(NamedTuple):
 
 _Key = tuple[str, str]
 """Namespace and name."""
+_FEW = 100
+_VIRTUAL_SERVICE = attrgetter("virtual_service")
+
+
+def _replaced_in(before: Mapping[str, _Layers], changed: _Replaced) -> dict[str, _Layers]:
+    """Return the layers of gateways with other VirtualServices in the same places."""
+    found = dict(before)
+    for gateway in {each for old, _ in changed for each in old.gateways}:
+        layers = before[gateway]
+        own = [(old, new) for old, new in changed if gateway in old.gateways]
+        found[gateway] = _Layers(
+            {namespace: _with(each, own) for namespace, each in layers.private.items()},
+            {namespace: _with(each, own) for namespace, each in layers.exported.items()},
+            _with(layers.public, own),
+        )
+    return found
+
+
+def _with(layer: list[VirtualService], changed: _Replaced) -> list[VirtualService]:
+    found = layer
+    for old, new in changed:
+        while old in found:
+            found = list(found) if found is layer else found
+            found[found.index(old)] = new
+    return found
+
+
+def _edited(
+    before: Sequence[ConfigObject], after: Sequence[ConfigObject]
+) -> list[tuple[ConfigObject, VirtualServiceSpec]] | None:
+    """Return the objects that were edited; None if any has to do with others, or came or went."""
+    changed = replacements(before, after)
+    if changed is None:
+        return None
+    found: list[tuple[ConfigObject, VirtualServiceSpec]] = []
+    for old, new in changed:
+        if old.key != new.key or not (_is_whole(old.spec) and _is_whole(new.spec)):
+            return None
+        same = new.spec is old.spec and new.annotations == old.annotations
+        if isinstance(new.spec, VirtualServiceSpec) and not same:
+            found.append((new, new.spec))
+    return found
+
+
+def _is_whole(spec: object) -> bool:
+    """Tell whether all of a VirtualService is in one object: it is no delegate, and has none."""
+    return (
+        isinstance(spec, VirtualServiceSpec)
+        and bool(spec.hosts)
+        and all(each.delegate is None for each in spec.http)
+    )
+
+
+def _of_root(item: ConfigObject, spec: VirtualServiceSpec, settings: _Settings) -> _Made:
+    """Return what is made of a VirtualService without delegates."""
+    used = [None] * len(spec.http)
+    made = _virtual_service((item.namespace, item.name), spec, used, settings)
+    by_gateway_api = GATEWAY_SEMANTICS in item.annotations
+    return _Made((spec, *used), dataclasses.replace(made, gateway_semantics=by_gateway_api))
 
 
 def _made(
@@ -283,13 +370,6 @@ def _with_delegates(
 def _exported(spec: VirtualServiceSpec, namespace: str, settings: _Settings) -> frozenset[str]:
     values = spec.export_to or settings.export_to
     return frozenset(namespace if each == _PRIVATE else each for each in values) - {_NONE}
-
-
-def _same(before: Sequence[ConfigObject], after: Sequence[ConfigObject]) -> bool:
-    return len(before) == len(after) and all(
-        old is new or (old.spec is new.spec and old.key == new.key)
-        for old, new in zip(before, after, strict=True)
-    )
 
 
 NO_VIRTUAL_SERVICES = VirtualServices()

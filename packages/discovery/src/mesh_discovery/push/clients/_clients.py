@@ -57,14 +57,14 @@ class OfServices(Generic[_V]):
     def adopt(self, before: "OfServices[_V]", change: ModelChange, *, but: set[ServiceKey]) -> None:
         """Take over the values of services but those of `but`, and of rules that are gone."""
         self._values.adopt_but(before._values, but)
-        if change.old.destination_rules is change.new.destination_rules:
-            return
-        live = change.new.destination_rules.live
-        for service, values in list(self._values.items()):
-            gone = [key for key in values if key[0] is not None and id(key[0]) not in live]
-            if gone:
-                left = {key: value for key, value in values.items() if key not in gone}
-                self._values.replace(service, left)
+        for service in change.rule_change.touched(self._values):
+            gone = change.gone_rules
+            left = {
+                key: value
+                for key, value in (self._values.peek(service) or {}).items()
+                if id(key[0]) not in gone
+            }
+            self._values.replace(service, left)
 
 
 class Clients:

@@ -1,8 +1,10 @@
 """The hosts that a change of DestinationRules is about; those of all others stay as they are."""
 
+from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
+from mesh_discovery._edits import edits
 from mesh_discovery.model._destination_rules import DestinationRules
 
 
@@ -17,6 +19,13 @@ class RuleChange:
         """Tell whether a host may have another rule than before."""
         return host in self.hosts or any(host.endswith(each) for each in self.suffixes)
 
+    def touched(self, services: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+        """Return those of some services, by namespace and host, that may have another rule."""
+        if self.suffixes:
+            return [each for each in services if self.touches(each[1])]
+        hosts = self.hosts
+        return [each for each in services if each[1] in hosts] if hosts else []
+
     def touches_any(self, hosts: AbstractSet[str]) -> bool:
         """Tell whether one of some hosts may have another rule than before."""
         if not self.suffixes:
@@ -28,9 +37,8 @@ def rule_change(old: DestinationRules, new: DestinationRules) -> RuleChange:
     """Compare the rules of two models; those that are the same object are the same."""
     if old is new:
         return RuleChange()
-    known, here = {id(each): each for each in old.rules}, {id(each): each for each in new.rules}
-    hosts = {known[key].host for key in known.keys() - here.keys()}
-    hosts |= {here[key].host for key in here.keys() - known.keys()}
+    changed = edits(old.rules, new.rules)
+    hosts = {each.host for each in (*changed.gone, *changed.come)}
     return RuleChange(
         frozenset(each for each in hosts if not each.startswith("*")),
         tuple(each[1:] for each in hosts if each.startswith("*")),

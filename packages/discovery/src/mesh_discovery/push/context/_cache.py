@@ -1,6 +1,6 @@
 """Values that are made once and shared by all that ask with an equal key."""
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Generic, TypeVar
 
 _K = TypeVar("_K", bound=Hashable)
@@ -44,6 +44,10 @@ class Cache(Generic[_K, _V]):
     def replace(self, key: _K, value: _V) -> None:
         """Keep another value of a key."""
         self._values[key] = value
+
+    def __iter__(self) -> Iterator[_K]:
+        """Return the keys of the values that were made."""
+        return iter(self._values)
 
     def items(self) -> Iterable[tuple[_K, _V]]:
         """Return the keys, and the values that were made for them."""

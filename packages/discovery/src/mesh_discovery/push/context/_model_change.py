@@ -4,10 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from mesh_discovery._edits import edits
 from mesh_discovery.config.kinds.sidecar._kind import SIDECAR
 from mesh_discovery.model._model import ChangedServices, MeshModel, changed_services
 from mesh_discovery.model._rule_objects import RuleKey
 from mesh_discovery.model._services import Service
+from mesh_discovery.model.virtual_services._virtual_services import VirtualService
+from mesh_discovery.push.clients._rule_change import RuleChange, rule_change
 
 _ABOUT_REQUESTS = ("VirtualService.", "Gateway.", "Secret.")
 """Kinds without effect on connections between workloads, if a VirtualService has no such routes."""
@@ -52,16 +55,10 @@ class ModelChange:
     @cached_property
     def same_connections(self) -> bool:
         """Whether rules for connections that are not looked into as HTTP are the same in both."""
-        for kind, namespace, name in self.rules:
-            if not kind.startswith(_ABOUT_REQUESTS):
-                return False
-            if any(
-                (each.spec.tls or each.spec.tcp)
-                and (each.namespace, each.name) == (namespace, name)
-                for each in (*self.old.virtual_services.all, *self.new.virtual_services.all)
-            ):
-                return False
-        return True
+        if not all(kind.startswith(_ABOUT_REQUESTS) for kind, _, _ in self.rules):
+            return False
+        changed = edits(self.old.virtual_services.all, self.new.virtual_services.all)
+        return not any(each.spec.tls or each.spec.tcp for each in (*changed.gone, *changed.come))
 
     @cached_property
     def same_sidecars(self) -> bool:
@@ -72,6 +69,23 @@ class ModelChange:
     def same_virtual_services(self) -> bool:
         """Whether the VirtualServices are the same in both."""
         return self.old.virtual_services is self.new.virtual_services
+
+    @cached_property
+    def gone_virtual_services(self) -> frozenset[VirtualService]:
+        """The VirtualServices that are there no longer, or not as they were."""
+        changed = edits(self.old.virtual_services.all, self.new.virtual_services.all)
+        return frozenset(changed.gone)
+
+    @cached_property
+    def rule_change(self) -> RuleChange:
+        """The hosts that may have another DestinationRule."""
+        return rule_change(self.old.destination_rules, self.new.destination_rules)
+
+    @cached_property
+    def gone_rules(self) -> frozenset[int]:
+        """The identities of the rules that are there no longer, or not as they were."""
+        changed = edits(self.old.destination_rules.rules, self.new.destination_rules.rules)
+        return frozenset(map(id, changed.gone))
 
     @cached_property
     def same_visibility(self) -> bool:

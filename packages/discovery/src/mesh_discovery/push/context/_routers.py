@@ -98,11 +98,9 @@ class Routers:
     def adopt(self, before: "Routers", change: ModelChange) -> None:
         """Take over the routes of VirtualServices that the change leaves as they are."""
         if change.same_settings:
-            live = change.new.virtual_services.live
-            if live is before._model.virtual_services.live:
-                self._routes.adopt_but(before._routes, ())
-            else:
-                self._routes.adopt(before._routes, where=lambda key: key.virtual_service in live)
+            gone = change.gone_virtual_services
+            stale = [each for each in before._routes if each.virtual_service in gone]
+            self._routes.adopt_but(before._routes, stale)
 
     def shape(self, proxy: Proxy) -> RouterShape:
         """Return the part of a router that its listeners and routes depend on."""

@@ -4,10 +4,11 @@ Whose host is whose is found once (`plan/virtual_hosts`). After an edit that lea
 only the routes of the hosts that it is about are looked at again.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeAlias
 
+from mesh_discovery._edits import replacements
 from mesh_discovery.generate.routes._virtual_hosts import virtual_host
 from mesh_discovery.model._destination_rules import DestinationRules
 from mesh_discovery.model._scope import OutboundPolicy
@@ -57,12 +58,9 @@ class PortHosts:
 
     def is_of(self, services: Sequence[Service]) -> bool:
         """Tell whether services are the same but for their endpoints."""
-        return services is self.services or (
-            len(services) == len(self.services)
-            and all(
-                old is new or old.without_endpoints() == new.without_endpoints()
-                for old, new in zip(self.services, services, strict=True)
-            )
+        changed = replacements(self.services, services)
+        return changed is not None and all(
+            old.without_endpoints() == new.without_endpoints() for old, new in changed
         )
 
     def with_rules(
@@ -111,19 +109,11 @@ def _edited(
 
     None if one came or went, or has other hosts now: then others may have lost or won.
     """
-    if old is new:
-        return {}
-    if len(old) != len(new):
+    changed = replacements(old, new)
+    if changed is None:
         return None
-    edited = {before: after for before, after in _pairs(old, new) if before is not after}
-    for before, after in edited.items():
+    for before, after in changed:
         same_name = (before.namespace, before.name) == (after.namespace, after.name)
         if not same_name or before.hosts != after.hosts:
             return None
-    return edited
-
-
-def _pairs(
-    old: Sequence[VirtualService], new: Sequence[VirtualService]
-) -> Iterable[tuple[VirtualService, VirtualService]]:
-    return zip(old, new, strict=True)
+    return dict(changed)

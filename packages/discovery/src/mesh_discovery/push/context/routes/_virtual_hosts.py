@@ -54,11 +54,9 @@ class VirtualHosts:
     def adopt(self, before: "VirtualHosts", change: ModelChange) -> None:
         """Take over the parts that the change leaves as they are."""
         if self._retries == before._retries:
-            live = change.new.virtual_services.live
-            if live is before._model.virtual_services.live:
-                self._routes.adopt_but(before._routes, ())
-            else:
-                self._routes.adopt(before._routes, where=lambda key: key.virtual_service in live)
+            gone = change.gone_virtual_services
+            stale = [each for each in before._routes if each.virtual_service in gone]
+            self._routes.adopt_but(before._routes, stale)
             self._defaults.adopt_but(before._defaults, ())
         changed = change.services.pairs.keys() - change.endpoints_only
         if changed:

@@ -1,0 +1,60 @@
+"""The difference of two sequences, by identity."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mesh_discovery._edits import edits, replacements
+
+ELEMENTS = [[number // 2] for number in range(40)]
+"""Pairs of equal elements that are not the same."""
+SEQUENCES = st.lists(st.sampled_from(range(len(ELEMENTS))), unique=True).map(
+    lambda places: [ELEMENTS[at] for at in places]
+)
+
+
+def new_to(elements: list[list[int]], kept: list[list[int]]) -> list[list[int]]:
+    known = set(map(id, kept))
+    return [each for each in elements if id(each) not in known]
+
+
+EDITED = st.builds(
+    lambda kept, at, by: (kept, [*kept[:at], *new_to(by, kept), *kept[at + 1 :]]),
+    SEQUENCES,
+    st.integers(0, 20),
+    SEQUENCES,
+)
+
+
+def identities(elements: list[list[int]]) -> list[int]:
+    return list(map(id, elements))
+
+
+@given(st.one_of(EDITED, st.tuples(SEQUENCES, SEQUENCES)))
+def test_edits_are_what_one_of_two_sequences_has_alone(
+    pair: tuple[list[list[int]], list[list[int]]],
+) -> None:
+    before, after = pair
+    gone, come = edits(before, after)
+    known, here = set(identities(before)), set(identities(after))
+    assert identities(gone) == [each for each in identities(before) if each not in here]
+    assert identities(come) == [each for each in identities(after) if each not in known]
+    assert bool(edits(before, after)) is (known != here)
+
+
+@given(SEQUENCES, SEQUENCES)
+def test_replacements_are_the_pairs_that_are_not_the_same(
+    before: list[list[int]], after: list[list[int]]
+) -> None:
+    found = replacements(before, after)
+    if len(before) != len(after):
+        assert found is None
+    else:
+        wanted = [pair for pair in zip(before, after, strict=True) if pair[0] is not pair[1]]
+        assert found == wanted
+
+
+def test_many_replacements_are_found_as_few_are() -> None:
+    before, after = [[1] for _ in range(500)], [[1] for _ in range(500)]
+    gone, come = edits(before, after)
+    assert identities(gone) == identities(before)
+    assert identities(come) == identities(after)
