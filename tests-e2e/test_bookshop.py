@@ -1,6 +1,7 @@
 """The bookshop example as its README walks through it: versions, weights, faults, a failover."""
 
 import re
+import asyncio
 import shutil
 import sys
 from collections import Counter
@@ -50,7 +51,9 @@ async def _get(url: str, headers: Mapping[str, str]) -> str:
         aiohttp.ClientSession() as session,
         session.get(url, headers=headers, timeout=aiohttp.ClientTimeout(20)) as answer,
     ):
-        return await answer.text()
+        text = await answer.text()
+    await asyncio.sleep(0)  # aiohttp closes the connection in the next round of the loop
+    return text
 
 
 @pytest_asyncio.fixture(loop_scope="module", scope="module")

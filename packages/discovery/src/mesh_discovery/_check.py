@@ -12,7 +12,7 @@ from mesh_discovery.config._first_load import first_reading
 from mesh_discovery.config._loader import ConfigLoader
 from mesh_discovery.model._model import MeshModel, build_model
 from mesh_discovery.plan._proxy import NodeError, parse_proxy
-from mesh_discovery.plan._reachability import unreachable
+from mesh_discovery.plan.reachability._judgement import unreachable
 from mesh_discovery.push.context._context import PushContext
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from mesh_discovery._check import check_configuration
 from mesh_discovery.model._model import MeshModel
-from mesh_discovery.plan._reachability import unreachable
+from mesh_discovery.plan.reachability._judgement import unreachable
 
 Check = Callable[..., Sequence[str]]
 TCP = "ports: [{number: 5432, name: tcp}]"

@@ -6,7 +6,7 @@ import pytest
 
 from destination_rules import policy, rule
 from mesh_discovery.model._model import MeshModel
-from mesh_discovery.plan._reachability import unreachable
+from mesh_discovery.plan.reachability._judgement import unreachable
 from planes import entry
 
 SERVICE = entry(

@@ -12,7 +12,7 @@ from mesh_discovery.config._last_good import WrongFile
 from mesh_discovery.config._loader import Load
 from mesh_discovery.config._snapshot import Snapshot
 from mesh_discovery.model._model import MeshModel, build_model
-from mesh_discovery.plan._reachability import same_reach, unreachable
+from mesh_discovery.plan.reachability._judgement import Judgement, judge
 from mesh_discovery.push._changes import difference
 from mesh_discovery.push._gateway_names import GatewayNames
 from mesh_discovery.push._served_context import ServedContext
@@ -89,7 +89,7 @@ class ConfigStore:
         self.looked_at = self.loaded_at
         self.files = first.files
         self.served = ServedContext(self._model(None))
-        self._judged: MeshModel | None = None
+        self._judgement: Judgement | None = None
         self._log_notes()
         self.look_for_unreachable()
 
@@ -187,11 +187,10 @@ class ConfigStore:
         Call it after `apply`, in a thread: in a large mesh no push should wait for it.
         It does nothing if only endpoints changed, other than on addresses of this machine.
         """
-        model = self.served.pending
-        before, self._judged = self._judged, model
-        if before is not None and (before is model or same_reach(before, model)):
+        before, self._judgement = self._judgement, judge(self.served.pending, self._judgement)
+        if before is not None and before.parts is self._judgement.parts:
             return
-        found = unreachable(model)
+        found = self._judgement.problems
         for problem in found:
             if problem not in self.unreachable:
                 log.warning("configuration that can't be reached", extra={"what": str(problem)})

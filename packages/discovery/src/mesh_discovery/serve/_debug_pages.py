@@ -14,8 +14,8 @@ from mesh_discovery.config._last_good import WrongFile
 from mesh_discovery.config.kinds.kubernetes._secret import SecretFields
 from mesh_discovery.model.gateway_api._conditions import ObjectStatus
 from mesh_discovery.plan._proxy import NodeError, Proxy, parse_proxy
-from mesh_discovery.plan._reachability import places_taken
 from mesh_discovery.plan.gateway._unused import left_out_problems
+from mesh_discovery.plan.reachability._services import places_taken
 from mesh_discovery.push._config_store import ConfigStore
 from mesh_discovery.push._secrets import SecretsGenerator
 from mesh_discovery.push._served_context import ServedContext

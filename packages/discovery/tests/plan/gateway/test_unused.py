@@ -16,7 +16,7 @@ from mesh_discovery.config.kinds.kubernetes._secret import SECRET, SecretFields
 from mesh_discovery.config.kinds.virtual_service._kind import VIRTUAL_SERVICE
 from mesh_discovery.config.kinds.virtual_service._spec import VirtualServiceSpec
 from mesh_discovery.model._model import build_model
-from mesh_discovery.plan._reachability import unreachable
+from mesh_discovery.plan.reachability._judgement import unreachable
 
 _KINDS: dict[type, AnyKind] = {
     GatewaySpec: GATEWAY,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mesh_discovery.plan._reachability import unreachable
+from mesh_discovery.plan.reachability._judgement import unreachable
 from virtual_services import HOST, VERSIONS, model_of, only, virtual_service
 
 SERVICE = f"""\

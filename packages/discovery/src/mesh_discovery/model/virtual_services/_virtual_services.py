@@ -105,7 +105,7 @@ class VirtualServices:
             self._made = _made(
                 self._objects, self._settings, known._made if known is not None else {}
             )
-        self.all = tuple(map(_VIRTUAL_SERVICE, self._made.values()))
+        self.all: tuple[VirtualService, ...] = tuple(map(_VIRTUAL_SERVICE, self._made.values()))
         """The oldest first."""
         self._of: dict[tuple[str, str], tuple[VirtualService, ...]] = {}
         if known is not None:

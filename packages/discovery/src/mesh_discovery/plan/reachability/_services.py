@@ -20,39 +20,31 @@ from mesh_discovery.config.kinds.mesh_config._interception import InterceptionMo
 from mesh_discovery.model._model import MeshModel, changed_services
 from mesh_discovery.model._services import Registry, Service
 from mesh_discovery.plan._outbound import Conflict, Outbound, wanted_listeners
-from mesh_discovery.plan._unused_rules import unused_rules
-from mesh_discovery.plan.gateway._unused import same_use, unused_parts
-from mesh_discovery.plan.sidecars._unused import same_sidecars, unused_sidecars
-from mesh_discovery.plan.virtual_hosts._unused import same_routes, unused_routes
 
 _ANY = ""
 """Stands for the outbound address of a proxy, whichever it is."""
 
 
-def unreachable(model: MeshModel) -> tuple[Problem, ...]:
-    """Return a problem for every service, host and port that can't be reached."""
+def unreachable_services(model: MeshModel) -> Iterator[Problem]:
+    """Yield a problem for every service, host and port that can't be reached."""
     sources = model.made.sources
     items = {(_registry(each), each.namespace, each.name): each for each in sources}
     services = [
         _Placed(service=service, item=items[service.registry, service.namespace, service.name])
         for service in model.services
     ]
-    found = [*_hosts_served_twice(model), *_hosts_of_several_namespaces(services)]
+    yield from _hosts_served_twice(model, items)
+    yield from _hosts_of_several_namespaces(services)
     captured = is_captured(model)
     if captured:
-        found += _ports_taken([_told_apart(each) for each in services], None)
+        yield from _ports_taken([_told_apart(each) for each in services], None)
     else:
-        found += _ports_taken(services, model.mesh_config.proxy_http_port)
-        found += _addresses_of_one_machine(services, model)
+        yield from _ports_taken(services, model.mesh_config.proxy_http_port)
+        yield from _addresses_of_one_machine(services, model)
     for each in sources:
-        found += _udp(each)
+        yield from _udp(each)
         if not captured:
-            found += _without_interception(each)
-    found += unused_parts(model)
-    found += unused_routes(model)
-    found += unused_rules(model)
-    found += unused_sidecars(model, captured=captured)
-    return tuple(sorted(set(found)))
+            yield from _without_interception(each)
 
 
 def _registry(item: ConfigObject) -> Registry:
@@ -77,10 +69,10 @@ def _told_apart(placed: "_Placed") -> "_Placed":
     return replace(placed, service=replace(service, ports=ports))
 
 
-def same_reach(old: MeshModel, new: MeshModel) -> bool:
-    """Tell whether `unreachable` finds the same in both: they differ in endpoints at most.
+def same_services(old: MeshModel, new: MeshModel) -> bool:
+    """Tell whether the services of two models differ in endpoints at most.
 
-    Costs what differs, not what the mesh has.
+    Then `unreachable_services` finds the same in both. Costs what differs, not what the mesh has.
     """
     return (
         _same_but_for_endpoints(old.made.sources, new.made.sources)
@@ -88,9 +80,6 @@ def same_reach(old: MeshModel, new: MeshModel) -> bool:
         and old.mesh_config.proxy_http_port == new.mesh_config.proxy_http_port
         and old.mesh_config.default_service_export_to == new.mesh_config.default_service_export_to
         and _same_loopback_workloads(old, new)
-        and same_use(old, new)
-        and same_routes(old, new)
-        and same_sidecars(old, new)
     )
 
 
@@ -154,9 +143,12 @@ def _port_numbers(item: ConfigObject) -> list[int]:
             return []
 
 
-def _hosts_served_twice(model: MeshModel) -> Iterator[Problem]:
+_Items = Mapping[tuple[Registry, str, str], ConfigObject]
+"""The objects that services come from."""
+
+
+def _hosts_served_twice(model: MeshModel, items: _Items) -> Iterator[Problem]:
     """Find ServiceEntries of which a host is another object's service, and not united with it."""
-    items = {(_registry(each), each.namespace, each.name): each for each in model.made.sources}
     for key, services in model.made.combined.several.items():
         served = model.by_key.get(key)
         for each in services:
@@ -166,9 +158,7 @@ def _hosts_served_twice(model: MeshModel) -> Iterator[Problem]:
             yield from _not_united(_Placed(service=each, item=item), served, items)
 
 
-def _not_united(
-    placed: _Placed, served: Service, items: Mapping[tuple[Registry, str, str], ConfigObject]
-) -> Iterator[Problem]:
+def _not_united(placed: _Placed, served: Service, items: _Items) -> Iterator[Problem]:
     first = _named(items[served.registry, served.namespace, served.name])
     host = f'"{placed.service.host}" is served by {first}'
     if served.registry is not placed.service.registry:

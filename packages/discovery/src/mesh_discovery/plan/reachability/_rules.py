@@ -45,6 +45,11 @@ def unused_rules(model: MeshModel) -> Iterator[Problem]:
         yield from _of_others(found)
 
 
+def same_rules(old: MeshModel, new: MeshModel) -> bool:
+    """Tell whether `unused_rules` finds the same in both, if their services are the same."""
+    return old.destination_rules is new.destination_rules
+
+
 def _reached_wildcards(model: MeshModel, services: Mapping[str, object]) -> frozenset[str]:
     """Return the wildcard hosts of rules that some service has."""
     hosts = {each.host for each in model.destination_rules.rules if each.host.startswith("*")}
