@@ -1,7 +1,7 @@
 """The bookshop example as its README walks through it: versions, weights, faults, a failover."""
 
-import re
 import asyncio
+import re
 import shutil
 import sys
 from collections import Counter
