@@ -134,6 +134,34 @@ def test_clusters_of_hosts_are_found_among_sorted_names_as_among_all(
     assert ClusterNames().of(hosts, wanted) == expected
 
 
+@given(
+    st.lists(
+        st.frozensets(st.integers(0, 40), min_size=20).map(
+            lambda numbers: frozenset(f"outbound|80||s{number}" for number in numbers)
+        ),
+        min_size=1,
+    )
+)
+def test_clusters_of_a_host_are_found_as_a_client_watches_others(
+    watches: list[frozenset[str]],
+) -> None:
+    names = ClusterNames()
+    for wanted in watches:
+        for number in range(41):
+            name = f"outbound|80||s{number}"
+            assert names.of(frozenset({f"s{number}"}), wanted) == {name} & wanted
+
+
+def test_a_watch_with_a_few_other_names_is_not_sorted_again() -> None:
+    names = ClusterNames()
+    wanted = frozenset(f"outbound|80||service-{number}" for number in range(100))
+    names.of(frozenset({"service-1"}), wanted)
+    wanted = (wanted - {"outbound|80||service-1"}) | {"outbound|80|v2|service-2"}
+    assert names.of(frozenset({"service-1"}), wanted) == frozenset()
+    assert len(names.of(frozenset({"service-2"}), wanted)) == 2
+    assert names.sorted == 1
+
+
 def test_the_names_of_a_watch_are_sorted_once_for_all_pushes_and_forgotten_with_it() -> None:
     names = ClusterNames()
     wanted = frozenset(f"outbound|80||service-{number}" for number in range(100))

@@ -31,7 +31,7 @@ from xds_server.serving._listeners import (
 from xds_server.serving._peers import peer_of
 from xds_server.serving._serving import RpcHandler, serving
 from xds_server.serving._socket_path import prepare_socket_path
-from xds_server.sources._generated import Generated
+from xds_server.sources._generated import Basis, Generated
 from xds_server.sources._generator import Client, ClientObserver, Generator
 from xds_server.streams._admission import Admission, Admit, Peer
 
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     # what is served
+    "Basis",
     "ClientObserver",
     "Generated",
     "Generator",

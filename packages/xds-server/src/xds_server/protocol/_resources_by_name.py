@@ -123,6 +123,21 @@ class ResourcesByName(dict[str, Resource]):
         self._successor = _Successor(dict(new), removed, ref(after))
         return after
 
+    def edited(self, changed: Iterable[Resource], removed: Iterable[str]) -> ResourcesByName:
+        """Return these with some resources changed or new, and without `removed`.
+
+        `difference` then knows the result for clients that have these.
+        """
+        after, new = ResourcesByName(self), dict[str, Resource]()
+        for each in changed:
+            if _differs(self.get(each.name), each):
+                after[each.name] = new[each.name] = each
+        gone = frozenset(name for name in removed if after.pop(name, None) is not None)
+        after = self._known_or(after, new.keys() | gone)
+        if len(new) < len(after):
+            self._difference = _Difference(ref(after), True, new, gone or NO_NAMES)
+        return after
+
     def _known_or(self, after: ResourcesByName, changed: Iterable[str]) -> ResourcesByName:
         """Return a mapping equal to `after` that a stream has, or else `after`.
 
@@ -141,6 +156,7 @@ class ResourcesByName(dict[str, Resource]):
     def _content_hash(self) -> int:
         if self._content is None:
             self._content = sum(map(_hash_of, self.values()))
+            _known.setdefault(self._content, self)
         return self._content
 
     def only(self, names: frozenset[str]) -> ResourcesByName:
@@ -162,7 +178,7 @@ class ResourcesByName(dict[str, Resource]):
 NO_RESOURCES = ResourcesByName()
 
 _known: WeakValueDictionary[int, ResourcesByName] = WeakValueDictionary()
-"""Results of `with_changes` that streams have, by the sum of the hashes of their resources."""
+"""Mappings that streams have and that were edited, by the sum of the hashes of their resources."""
 
 
 def _hash_of(resource: Resource | None) -> int:
@@ -180,7 +196,10 @@ def changed(
     new = {
         name: resource
         for name, resource in state.items()
-        if (old := client_has.get(name)) is not resource
-        and (old is None or old.version != resource.version or old.ttl_s != resource.ttl_s)
+        if (old := client_has.get(name)) is not resource and _differs(old, resource)
     }
     return state if len(new) == len(state) else new
+
+
+def _differs(old: Resource | None, new: Resource) -> bool:
+    return old is None or old.version != new.version or old.ttl_s != new.ttl_s

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
-from weakref import WeakValueDictionary
+from weakref import WeakValueDictionary, ref
 
 from xds_server.protocol._resource import Resource
 from xds_server.protocol._resources_by_name import ResourcesByName
@@ -92,9 +92,44 @@ class Generated:
             part = shared.last_part = _Part(some, encode, encode(some.values()))
         return part.body
 
+    def basis(self) -> Basis:
+        """Return what later answers can be made of by their difference from this one."""
+        return Basis(ref(self.by_name()))
+
     def _whole_body(self, encode: Encode) -> bytes:
         bodies = self._shared.bodies
         body = bodies.get(encode.__name__)
         if body is None:
             body = bodies[encode.__name__] = encode(self.by_name().values())
         return body
+
+
+class Basis:
+    """An answer that clients may have, of which a later one is made at the cost of the difference.
+
+    What clients lack of the later answer is then known, too, and is not looked for among all. The
+    answer is held no longer than a client has it.
+    """
+
+    __slots__ = ("_by_name",)
+
+    def __init__(self, by_name: ref[ResourcesByName]) -> None:
+        self._by_name = by_name
+
+    @property
+    def is_held(self) -> bool:
+        """Whether the answer is still there."""
+        return self._by_name() is not None
+
+    def edited(self, changed: Iterable[Resource], removed: Iterable[str] = ()) -> Generated | None:
+        """Return the answer after an edit; None if the earlier one is gone, to make it as a whole.
+
+        changed: resources that are new or may be others. removed: names that may have been there.
+        """
+        before = self._by_name()
+        if before is None:
+            return None
+        by_name = before.edited(changed, removed)
+        made = Generated(resources=tuple(by_name.values()))
+        made._shared.by_name = by_name
+        return made

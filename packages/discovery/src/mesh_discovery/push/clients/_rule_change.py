@@ -1,7 +1,6 @@
 """The hosts that a change of DestinationRules is about; those of all others stay as they are."""
 
 from collections.abc import Iterable
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from mesh_discovery._edits import edits
@@ -25,12 +24,6 @@ class RuleChange:
             return [each for each in services if self.touches(each[1])]
         hosts = self.hosts
         return [each for each in services if each[1] in hosts] if hosts else []
-
-    def touches_any(self, hosts: AbstractSet[str]) -> bool:
-        """Tell whether one of some hosts may have another rule than before."""
-        if not self.suffixes:
-            return not self.hosts.isdisjoint(hosts)
-        return any(map(self.touches, hosts))
 
 
 def rule_change(old: DestinationRules, new: DestinationRules) -> RuleChange:

@@ -4,20 +4,22 @@ The names of a watch are sorted by host when they are first looked through, so t
 what changed, and not what its clients watch.
 """
 
-from bisect import bisect_left
+from bisect import bisect_left, insort
 from weakref import WeakKeyDictionary
 
 from mesh_discovery.plan._envoy_names import parse_outbound_cluster, parse_sni_cluster
 
 _FEW = 16
-"""Of one host in fewer names than so many, all of them are looked at."""
+"""Of one host in fewer names than so many, all of them are looked at; and with no more other names
+than so many a watch is not sorted again."""
 
 
 class ClusterNames:
     """The names of each watch, in the order of their hosts, for as long as a client has it."""
 
     def __init__(self) -> None:
-        self._by_host: WeakKeyDictionary[frozenset[str], tuple[str, ...]] = WeakKeyDictionary()
+        self._by_host: WeakKeyDictionary[frozenset[str], list[str]] = WeakKeyDictionary()
+        self._last: list[str] = []
         self.sorted = 0
         """How many watches were sorted, for tests."""
 
@@ -27,8 +29,8 @@ class ClusterNames:
             return frozenset(name for name in wanted if _leads_to(name, hosts))
         names = self._by_host.get(wanted)
         if names is None:
-            names = self._by_host[wanted] = tuple(sorted(wanted, key=_last_part))
-            self.sorted += 1
+            names = self._by_host[wanted] = self._sort(wanted)
+            self._last = names
         found = []
         for host in hosts:
             at = bisect_left(names, host, key=_last_part)
@@ -37,6 +39,18 @@ class ClusterNames:
                     found.append(names[at])
                 at += 1
         return frozenset(found)
+
+    def _sort(self, wanted: frozenset[str]) -> list[str]:
+        """Return the names of a watch by host, where they can be of those sorted last."""
+        known = self._last
+        come = wanted.difference(known)
+        if len(come) <= _FEW and len(known) + len(come) - len(wanted) <= _FEW:
+            names = [each for each in known if each in wanted]
+            for each in come:
+                insort(names, each, key=_last_part)
+            return names
+        self.sorted += 1
+        return sorted(wanted, key=_last_part)
 
 
 def _last_part(name: str) -> str:

@@ -17,7 +17,7 @@ from mesh_discovery.generate.clusters._outbound import outbound_clusters, sni_cl
 from mesh_discovery.generate.clusters._stat_names import stat_name
 from mesh_discovery.model._destination_rules import NO_RULES, DestinationRules, Rule
 from mesh_discovery.model._model import MeshModel
-from mesh_discovery.model._scope import ScopeKey
+from mesh_discovery.model._scope import Scope, ScopeKey
 from mesh_discovery.model._services import Service
 from mesh_discovery.plan import _envoy_names as names
 from mesh_discovery.plan._client import Client, ClientFiles
@@ -32,7 +32,7 @@ from mesh_discovery.push.context._model_change import ModelChange
 from mesh_discovery.push.context._named import named
 from mesh_discovery.push.context._scopes import MOST_SCOPES, Scopes
 from mesh_discovery.push.context._shapes import ClusterShape
-from xds_server import Generated, Resource
+from xds_server import Basis, Generated, Resource
 
 
 class _OfScope(NamedTuple):
@@ -41,18 +41,60 @@ class _OfScope(NamedTuple):
     files: ClientFiles | None
 
 
+class _Edit(NamedTuple):
+    """The difference of a scope's clusters from earlier ones."""
+
+    since: object
+    """The mark of the earlier ones."""
+    changed: tuple[Resource, ...]
+    removed: frozenset[str]
+
+
 class _OutboundOf(NamedTuple):
     """The clusters of a scope's services, by host."""
 
     services: Mapping[str, Service]
     rules: DestinationRules
     clusters: Mapping[str, tuple[Resource, ...]]
+    mark: object = None
+    """Tells them from all others."""
+    edit: _Edit | None = None
+    """How they came of earlier ones, if most of them stayed."""
+
+    def edit_since(self, mark: object) -> _Edit | None:
+        """Return the difference from the ones of a mark; None if it is not known."""
+        if self.mark is mark:
+            return _Edit(mark, (), frozenset())
+        return self.edit if self.edit is not None and self.edit.since is mark else None
+
+
+class _Sent(NamedTuple):
+    """The clusters of a shape that clients have, to tell from them what is new."""
+
+    mark: object
+    own: tuple[Resource, ...]
+    basis: Basis
 
 
 class _Inbound(NamedTuple):
     application: Application
     host: str
     port: int
+
+
+class _Made(NamedTuple):
+    generated: Generated
+    sent: _Sent
+
+
+def _edited(sent: _Sent | None, found: _OutboundOf, own: tuple[Resource, ...]) -> Generated | None:
+    """Return clusters as an edit of those that clients have; None if that is not what they are."""
+    edit = found.edit_since(sent.mark) if sent is not None else None
+    if sent is None or edit is None:
+        return None
+    changed = (*edit.changed, *own)
+    removed = edit.removed.union(each.name for each in sent.own)
+    return sent.basis.edited(changed, removed.difference(each.name for each in changed))
 
 
 _NOTHING = _OutboundOf({}, NO_RULES, {})
@@ -65,7 +107,9 @@ class Clusters:
         self._model = model
         self._scopes = scopes
         self._clients = clients
-        self._of_shape = Cache[ClusterShape, Generated]()
+        self._of_shape = Cache[ClusterShape, _Made]()
+        self._sent = Cache[ClusterShape, _Sent]()
+        """What was made of shapes for earlier models, and clients may have."""
         self._outbound = Cache[_OfScope, _OutboundOf](most=MOST_SCOPES)
         self._before = Cache[_OfScope, _OutboundOf](most=MOST_SCOPES)
         """Those of earlier models, of which most may be as they were."""
@@ -78,7 +122,7 @@ class Clusters:
 
     def of(self, shape: ClusterShape) -> Generated:
         """Return all clusters of the proxies of a shape."""
-        return self._of_shape.get(shape, self._make)
+        return self._of_shape.get(shape, self._make).generated
 
     def adopt(self, before: "Clusters", change: ModelChange) -> None:
         """Take over the clusters that the change leaves as they are."""
@@ -89,19 +133,31 @@ class Clusters:
         self._by_sni_of_service.adopt(before._by_sni_of_service, change, but=touched)
         self._before.adopt_but(before._before, ())
         self._before.adopt_but(before._outbound, ())
+        for shape, sent in before._sent.items():
+            if sent.basis.is_held:
+                self._sent.replace(shape, sent)
+        for shape, made in before._of_shape.items():
+            self._sent.replace(shape, made.sent)
         if change.only_endpoints:
             # These serve many proxies each. Those of one proxy would stay after it has gone.
             self._outbound.adopt_but(before._outbound, ())
             self._by_sni.adopt_but(before._by_sni, ())
 
-    def _make(self, shape: ClusterShape) -> Generated:
+    def _make(self, shape: ClusterShape) -> _Made:
         found = self._outbound.get(
             _OfScope(shape.scope, shape.place, shape.files), self._make_outbound
         )
-        outbound = chain.from_iterable(found.clusters.values())
+        own = self._own(shape)
+        generated = _edited(self._sent.pop(shape), found, own)
+        if generated is None:
+            outbound = chain.from_iterable(found.clusters.values())
+            generated = Generated(resources=(*outbound, *own))
+        return _Made(generated, _Sent(found.mark, own, generated.basis()))
+
+    def _own(self, shape: ClusterShape) -> tuple[Resource, ...]:
+        """Return the clusters of a shape that are not for calls to services by their names."""
         if shape.captured is not None:
-            captured = self._captured.get((shape.scope, shape.captured), self._make_captured)
-            return Generated(resources=(*outbound, *captured))
+            return self._captured.get((shape.scope, shape.captured), self._make_captured)
         # One inbound cluster a port, though several addresses may lead to it.
         by_name = {
             names.inbound_cluster(port.number): _Inbound(
@@ -115,7 +171,7 @@ class Clusters:
         ]
         fixed = self._fixed if shape.scope.is_sidecar else self._fixed[:1]
         by_sni = self._by_sni.get(shape.scope, self._make_by_sni) if shape.passes_mesh_tls else ()
-        return Generated(resources=(*outbound, *by_sni, *fixed, *inbound))
+        return (*by_sni, *fixed, *inbound)
 
     @cached_property
     def _fixed(self) -> tuple[Resource, ...]:
@@ -178,17 +234,42 @@ class Clusters:
         client = client_of(key.scope, key.place, key.files)
         nowhere = client._replace(place=NOWHERE, labels=())
         before = self._before.pop(key) or _NOTHING
-        touches = self._rule_changes.since(before.rules).touches
-        clusters: dict[str, tuple[Resource, ...]] = {}
-        for host, service in scope.services.items():
-            if before.services.get(host) is service and not touches(host):
-                clusters[host] = before.clusters[host]
-            else:
-                found = self._find(
-                    service, scope.rule(service), nowhere if service.uses_eds else client
-                )
-                clusters[host] = self._with_ports_of(service, found)
-        return _OutboundOf(scope.services, scope.rules, clusters)
+
+        def find(service: Service) -> tuple[Resource, ...]:
+            of_client = nowhere if service.uses_eds else client
+            return self._with_ports_of(service, self._find(service, scope.rule(service), of_client))
+
+        stale = self._stale(before, scope)
+        mark = object()
+        if stale is None:
+            clusters = {host: find(service) for host, service in scope.services.items()}
+            return _OutboundOf(scope.services, scope.rules, clusters, mark)
+        clusters = dict(before.clusters)
+        changed: list[Resource] = []
+        removed: set[str] = set()
+        for host in stale:
+            clusters[host] = find(scope.services[host])
+            changed += clusters[host]
+            removed |= {each.name for each in before.clusters[host]}
+        left = removed.difference(each.name for each in changed)
+        edit = _Edit(before.mark, tuple(changed), frozenset(left))
+        return _OutboundOf(scope.services, scope.rules, clusters, mark, edit)
+
+    def _stale(self, before: _OutboundOf, scope: Scope) -> list[str] | None:
+        """Return the hosts whose clusters may be others than before; None if hosts came or went."""
+        services, change = scope.services, self._rule_changes.since(before.rules)
+        if services is before.services:
+            stale: list[str] = []
+        elif services.keys() != before.services.keys():
+            return None
+        else:
+            known = before.services
+            stale = [host for host, each in services.items() if known[host] is not each]
+        if change.suffixes:
+            stale += [host for host in services if change.touches(host)]
+        else:
+            stale += [host for host in change.hosts if host in services]
+        return list(dict.fromkeys(stale))
 
     def _make_by_sni(self, key: ScopeKey) -> tuple[Resource, ...]:
         scope = self._scopes.get(key)

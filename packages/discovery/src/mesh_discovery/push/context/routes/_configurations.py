@@ -1,6 +1,7 @@
 """The route configurations of sidecars, by name."""
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
 from mesh_discovery._addresses import bracketed, socket_path
@@ -29,7 +30,7 @@ from mesh_discovery.push.context._cache import Cache
 from mesh_discovery.push.context._model_change import ModelChange
 from mesh_discovery.push.context._scopes import MOST_SCOPES, Scopes
 from mesh_discovery.push.context._shapes import RouteHeaders, RouteShape
-from mesh_discovery.push.context.routes._port_hosts import HostPart, PortHosts
+from mesh_discovery.push.context.routes._port_hosts import HostPart, PartIndex, PortHosts
 from mesh_discovery.push.context.routes._virtual_hosts import VirtualHosts
 from xds_server import Generated, Resource, content_version
 
@@ -109,7 +110,10 @@ class Routes:
         if listener is None:
             return _resource(name, [])
         found = self._ports.get(key, lambda _: self._one_port(key, int(name), asked, listener))
-        return _resource(name, found.bodies)
+        if found.resource is None:
+            found = replace(found, resource=_resource(name, found.bodies))
+            self._ports.replace(key, found)
+        return found.resource
 
     def _one_port(
         self, key: RouteName, number: int, asked: _Asked, listener: EgressListener
@@ -151,12 +155,14 @@ class Routes:
             elif free := _free(_domains(each, domain, scope), taken):
                 packed = packed_names(name, free)
                 found.append((name, HostPart.of(each, packed, routes, settings)))
+        parts = dict(sorted(found, key=lambda each: each[0]))
         return PortHosts(
             services=listener.services,
             virtual_services=listener.virtual_services,
             rules=scope.rules,
             outbound_policy=scope.outbound_policy,
-            parts=dict(sorted(found, key=lambda each: each[0])),
+            parts=parts,
+            index=PartIndex.of(parts),
             unknown=tuple(_unknown(asked, taken)),
         )
 

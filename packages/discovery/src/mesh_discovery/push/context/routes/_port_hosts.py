@@ -4,8 +4,9 @@ Whose host is whose is found once (`plan/virtual_hosts`). After an edit that lea
 only the routes of the hosts that it is about are looked at again.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import NamedTuple, TypeAlias
 
 from mesh_discovery._edits import replacements
@@ -16,9 +17,13 @@ from mesh_discovery.model._services import Service
 from mesh_discovery.model.virtual_services._virtual_services import VirtualService
 from mesh_discovery.plan.virtual_hosts._governed_hosts import GovernedHost
 from mesh_discovery.push.clients._rule_change import RuleChange
+from xds_server import Resource
 
 RoutesOf: TypeAlias = Callable[[GovernedHost], bytes]
 """Returns the routes of a host, serialised; of a VirtualService without effect, none."""
+
+
+_BODY = attrgetter("body")
 
 
 class HostPart(NamedTuple):
@@ -37,6 +42,66 @@ class HostPart(NamedTuple):
         return cls(governed, names, routes, settings, body)
 
 
+class PartIndex(NamedTuple):
+    """The names of virtual hosts by what an edit of a rule may concern."""
+
+    governed: Mapping[VirtualService, tuple[str, ...]]
+    """By the VirtualService that governs them."""
+    leading: Mapping[str, tuple[str, ...]]
+    """By the hosts that they lead to."""
+
+    @classmethod
+    def of(cls, parts: Mapping[str, HostPart]) -> "PartIndex":
+        """Sort virtual hosts."""
+        governed: dict[VirtualService, list[str]] = {}
+        leading: dict[str, list[str]] = {}
+        for name, part in parts.items():
+            governing = part.governed.virtual_service
+            if governing is not None:
+                governed.setdefault(governing, []).append(name)
+            for host in _leads_to(part.governed):
+                leading.setdefault(host, []).append(name)
+        return cls(
+            {key: tuple(names) for key, names in governed.items()},
+            {key: tuple(names) for key, names in leading.items()},
+        )
+
+    def touched(self, edited: Iterable[VirtualService], change: RuleChange) -> list[str]:
+        """Return the names of those that may have other routes now."""
+        if change.suffixes:
+            hosts: Iterable[str] = filter(change.touches, self.leading)
+        else:
+            hosts = change.hosts
+        found = [name for each in edited for name in self.governed.get(each, ())]
+        found += [name for host in hosts for name in self.leading.get(host, ())]
+        return list(dict.fromkeys(found))
+
+    def edited(self, edited: Mapping[VirtualService, VirtualService]) -> "PartIndex":
+        """Return the index with other VirtualServices of the same hosts."""
+        if not edited:
+            return self
+        governed, leading = dict(self.governed), dict(self.leading)
+        for old, new in edited.items():
+            names = governed.pop(old, ())
+            if not names:
+                continue
+            governed[new] = names
+            for host in old.destination_hosts - new.destination_hosts:
+                left = tuple(each for each in leading[host] if each not in names)
+                if left:
+                    leading[host] = left
+                else:
+                    del leading[host]
+            for host in new.destination_hosts - old.destination_hosts:
+                leading[host] = (*leading.get(host, ()), *names)
+        return PartIndex(governed, leading)
+
+
+def _leads_to(governed: GovernedHost) -> Iterable[str]:
+    governing = governed.virtual_service
+    return (governed.host,) if governing is None else governing.destination_hosts
+
+
 @dataclass(frozen=True, kw_only=True)
 class PortHosts:
     """The virtual hosts of a port, with all that decided over them."""
@@ -50,11 +115,14 @@ class PortHosts:
     outbound_policy: OutboundPolicy
     unknown: tuple[bytes, ...]
     """The virtual host of unknown hosts, by the policy, if there is one."""
+    index: "PartIndex"
+    resource: Resource | None = None
+    """The route configuration of all of them, once it was made."""
 
     @property
     def bodies(self) -> list[bytes]:
         """The virtual hosts, serialised."""
-        return [*(each.body for each in self.parts.values()), *self.unknown]
+        return [*map(_BODY, self.parts.values()), *self.unknown]
 
     def is_of(self, services: Sequence[Service]) -> bool:
         """Tell whether services are the same but for their endpoints."""
@@ -80,26 +148,29 @@ class PortHosts:
         edited = _edited(self.virtual_services, virtual_services)
         if edited is None or any(applies(new) != self._applied(old) for old, new in edited.items()):
             return None
-        parts = dict(self.parts)
-        for name, part in self.parts.items():
-            governing = part.governed.virtual_service
-            if governing is None:
-                touched = change.touches(part.governed.host)
-            else:
-                touched = governing in edited or change.touches_any(governing.destination_hosts)
-            if touched:
-                governed = part.governed
-                if governing is not None:
-                    governed = replace(governed, virtual_service=edited.get(governing, governing))
-                parts[name] = HostPart.of(governed, part.names, routes_of(governed), part.settings)
-        return replace(self, virtual_services=virtual_services, rules=rules, parts=parts)
+        parts, touched = dict(self.parts), self.index.touched(edited, change)
+        for name in touched:
+            known = parts[name]
+            governed, governing = known.governed, known.governed.virtual_service
+            if governing is not None:
+                governed = replace(governed, virtual_service=edited.get(governing, governing))
+            routes = routes_of(governed)
+            if routes != known.routes or governed is not known.governed:
+                parts[name] = HostPart.of(governed, known.names, routes, known.settings)
+        same = all(parts[name].body == self.parts[name].body for name in touched)
+        return replace(
+            self,
+            virtual_services=virtual_services,
+            rules=rules,
+            parts=parts,
+            index=self.index.edited(edited),
+            resource=self.resource if same else None,
+        )
 
     def _applied(self, virtual_service: VirtualService) -> bool:
         """Tell whether a VirtualService has routes here; if it governs no host, it is unknown."""
-        for part in self.parts.values():
-            if part.governed.virtual_service is virtual_service:
-                return bool(part.routes)
-        return False
+        names = self.index.governed.get(virtual_service, ())
+        return any(self.parts[name].routes for name in names)
 
 
 def _edited(

@@ -1,0 +1,87 @@
+"""An answer made of an earlier one by its difference is the answer made as a whole."""
+
+from __future__ import annotations
+
+import gc
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from xds_server import Generated, Resource, type_urls
+
+CONTENTS = st.dictionaries(st.sampled_from("abcdefgh"), st.sampled_from("12"), max_size=8)
+EDITS = st.lists(
+    st.dictionaries(st.sampled_from("abcdefgh"), st.none() | st.sampled_from("12"), max_size=4),
+    max_size=6,
+)
+
+
+def resource(name: str, version: str) -> Resource:
+    body = version.encode()
+    return Resource(name=name, type_url=type_urls.CLUSTER, body=body, version=version)
+
+
+def made(content: dict[str, str]) -> Generated:
+    return Generated(resources=[resource(*each) for each in content.items()])
+
+
+@given(content=CONTENTS, edits=EDITS, follows=st.booleans())
+def test_an_edited_answer_is_the_whole_one(
+    content: dict[str, str], edits: list[dict[str, str | None]], *, follows: bool
+) -> None:
+    answer = made(content)
+    client_has = answer.by_name()
+    for edit in edits:
+        for name, version in edit.items():
+            if version is None:
+                content.pop(name, None)
+            else:
+                content[name] = version
+        edited = answer.basis().edited(
+            [resource(name, version) for name, version in edit.items() if version is not None],
+            [name for name, version in edit.items() if version is None],
+        )
+        assert edited is not None
+        whole = made(content)
+        assert edited.by_name() == whole.by_name()
+        assert {each.name for each in edited.resources} == content.keys()
+        new, gone = client_has.difference(edited.by_name(), complete=True)
+        expected = {
+            name
+            for name, each in whole.by_name().items()
+            if name not in client_has or client_has[name].version != each.version
+        }
+        assert (set(new), gone) == (expected, client_has.keys() - whole.by_name().keys())
+        answer = edited
+        if follows:  # else the client reads slowly
+            client_has = edited.by_name()
+
+
+def test_a_resource_of_the_same_version_is_not_new() -> None:
+    first = made({"a": "1", "b": "1"})
+    edited = first.basis().edited([resource("a", "1"), resource("b", "2")])
+    assert edited is not None
+    new, gone = first.by_name().difference(edited.by_name(), complete=True)
+    assert (list(new), gone) == (["b"], frozenset())
+    assert edited.by_name()["a"] is first.by_name()["a"]
+
+
+def test_an_answer_that_no_client_has_is_not_held() -> None:
+    first = made({"a": "1"})
+    basis = first.basis()
+    assert basis.is_held
+    del first
+    gc.collect()
+    assert not basis.is_held
+    assert basis.edited([resource("a", "2")]) is None
+
+
+def test_an_answer_that_comes_back_to_what_a_client_has_is_the_same_mapping() -> None:
+    first = made({"a": "1", "b": "1"})
+    second = first.basis().edited([resource("a", "2")])
+    assert second is not None
+    third = second.basis().edited([resource("a", "1")])
+    assert third is not None
+    assert third.by_name() is first.by_name()
+    new, gone = second.by_name().difference(third.by_name(), complete=True)
+    assert (list(new), gone) == (["a"], frozenset())
