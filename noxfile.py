@@ -34,6 +34,8 @@ nox.options.sessions = ["lint", "types", "boundaries", "tests"]
 
 PACKAGES = {package.folder.name: package for package in packages()}
 CONSTRAINTS = ROOT / "tools" / "constraints.txt"
+OLDEST_ENVOY = "1.36"
+"""The newest patch of it is installed into the user's cache when it is first asked for."""
 PARALLEL = (
     *("--numprocesses", str(2 * (os.cpu_count() or 1) + 1)),
     *("--dist", "loadfile", "--no-loadscope-reorder"),
@@ -69,15 +71,19 @@ def tests(session: nox.Session) -> None:
 
 
 def run_all_tests(session: nox.Session, marks: str) -> None:
-    """Run those tests whose marks fit the expression, of everything.
+    """Run those tests whose marks fit the expression, of everything."""
+    install_editable(session, "test")
+    install(session, "--group", "test")
+    run_tests_in_parallel(session, "-m", marks, *session.posargs)
+
+
+def run_tests_in_parallel(session: nox.Session, *chosen: str) -> None:
+    """Run tests, several at once.
 
     Those that fail are run once more, alone: one that fails only beside others, on a busy machine,
     is told, and is no reason to refuse a change.
     """
-    install_editable(session, "test")
-    install(session, "--group", "test")
     (ROOT / ".pytest_cache" / "v" / "cache" / "lastfailed").unlink(missing_ok=True)
-    chosen = ("-m", marks, *session.posargs)
     try:
         session.run("pytest", *PARALLEL, *chosen)
     except CommandFailed:
@@ -213,6 +219,15 @@ def protos(session: nox.Session) -> None:
 def slow(session: nox.Session) -> None:
     """The slow tests, on the newest Python found: outages, long loads, mounts that hang."""
     run_all_tests(session, "slow")
+
+
+@nox.session
+def older_envoy(session: nox.Session) -> None:
+    """The control plane's tests with an Envoy, on the oldest Envoy that is supported."""
+    install_editable(session, "test", only=PACKAGES["discovery"])
+    install(session, "pytest-xdist")
+    with_it = ("--only-envoy", f"--envoy-versions={OLDEST_ENVOY}")
+    run_tests_in_parallel(session, *with_it, "packages/discovery/tests", *session.posargs)
 
 
 @nox.session

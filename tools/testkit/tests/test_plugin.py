@@ -329,21 +329,24 @@ async def test_child():
     result.assert_outcomes(passed=1)
 
 
-def test_what_asks_for_an_envoy_can_be_left_out(run: Run) -> None:
+@pytest.mark.parametrize(("option", "passed"), [("--without-envoy", 1), ("--only-envoy", 2)])
+def test_what_asks_for_an_envoy_can_be_left_out_or_chosen(
+    run: Run, option: str, passed: int
+) -> None:
     result = run(
         """
 import pytest
 
 @pytest.fixture
-def running(envoy_binary): raise AssertionError
+def running(envoy_binary): pass
 
-def test_directly(envoy_binary): raise AssertionError
+def test_directly(envoy_binary): pass
 def test_through_a_fixture(running): pass
 def test_without(tmp_path): pass
 """,
-        "--without-envoy",
+        option,
     )
-    result.assert_outcomes(passed=1, deselected=2)
+    result.assert_outcomes(passed=passed, deselected=3 - passed)
 
 
 def test_what_asks_for_an_envoy_runs_with_each_version_that_is_named(

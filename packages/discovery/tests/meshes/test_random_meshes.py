@@ -6,7 +6,6 @@ import pytest
 from hypothesis import HealthCheck, given, note, settings
 
 from drawn_meshes import Mesh, envoy_says, faults, loaded, meshes
-from mesh_testkit.envoys import kept_envoy
 
 _SLOW_TO_DRAW = (HealthCheck.too_slow, HealthCheck.data_too_large)
 
@@ -34,8 +33,6 @@ def test_an_envoy_takes_every_resource_of_a_valid_mesh(mesh: Mesh, envoy_binary:
     context, problems = loaded(mesh.yaml)
 
     assert problems == ()
-    older = kept_envoy("1.36")
-    for binary in (envoy_binary, *((older,) if older is not None else ())):
-        assert {node.id: envoy_says(binary, context, node) for node in mesh.nodes} == {
-            node.id: "" for node in mesh.nodes
-        }
+    assert {node.id: envoy_says(envoy_binary, context, node) for node in mesh.nodes} == {
+        node.id: "" for node in mesh.nodes
+    }

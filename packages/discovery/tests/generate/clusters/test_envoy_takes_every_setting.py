@@ -8,7 +8,6 @@ import pytest
 from drawn_meshes import envoy_says, faults
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.push.context._context import PushContext
-from mesh_testkit.envoys import kept_envoy
 from xds_server import Node
 
 SERVICES = """\
@@ -158,6 +157,4 @@ def test_envoy_takes_the_clusters_of_every_setting(
     )
 
     assert list(faults(context, node)) == []
-    older = kept_envoy("1.36")
-    for binary in (envoy_binary, *((older,) if older is not None else ())):
-        assert envoy_says(binary, context, node) == ""
+    assert envoy_says(envoy_binary, context, node) == ""
