@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from envoy_supervisor import EnvoyNotFound, find_envoy
+from mesh_testkit.envoys import find_envoy as envoy_of_the_wheel
 
 
 def executable(path: Path, content: str = "\x7fELF") -> Path:
@@ -15,7 +16,8 @@ def executable(path: Path, content: str = "\x7fELF") -> Path:
     return path
 
 
-def test_the_first_place_that_applies_decides(tmp_path: Path, envoy_binary: Path) -> None:
+@pytest.mark.usefixtures("envoy_binary")
+def test_the_first_place_that_applies_decides(tmp_path: Path) -> None:
     given = executable(tmp_path / "given")
     named = executable(tmp_path / "named")
     on_path = executable(tmp_path / "bin" / "envoy")
@@ -23,14 +25,13 @@ def test_the_first_place_that_applies_decides(tmp_path: Path, envoy_binary: Path
     assert find_envoy(given, environ) == given
     assert find_envoy(None, environ) == named
     assert find_envoy(None, {"PATH": environ["PATH"]}) == on_path
-    assert find_envoy() == envoy_binary
+    assert find_envoy() == envoy_of_the_wheel()
 
 
-def test_the_python_launcher_of_the_wheel_is_passed_over(
-    tmp_path: Path, envoy_binary: Path
-) -> None:
+@pytest.mark.usefixtures("envoy_binary")
+def test_the_python_launcher_of_the_wheel_is_passed_over(tmp_path: Path) -> None:
     launcher = executable(tmp_path / "envoy", "#!/usr/bin/env python3\n")
-    assert find_envoy(None, {"PATH": str(launcher.parent)}) == envoy_binary
+    assert find_envoy(None, {"PATH": str(launcher.parent)}) == envoy_of_the_wheel()
 
 
 @pytest.mark.parametrize("variable", [True, False])
