@@ -31,14 +31,14 @@ def generators(
     plaintext_secrets: gateways that prove nothing get the keys of Secrets too.
     """
     of_envoys: Mapping[str, Generator[Proxy]] = {
-        type_urls.CLUSTER: _AllOfAType(served, PushContext.clusters, touches_clusters),
+        type_urls.CLUSTER: _AllOfAType(served, PushContext.clusters, _touches_clusters),
         type_urls.ENDPOINT: _Endpoints(served),
         type_urls.LISTENER: _AllOfAType(served, PushContext.listeners, _touches_listeners),
         type_urls.ROUTE: _Routes(served),
     }
     proxyless = proxyless_generators(served)
     of_agents: Mapping[str, Generator[Proxy]] = {
-        type_urls.NAME_TABLE: _Names(served),
+        type_urls.NAME_TABLE: _AllOfAType(served, PushContext.names, touches_known_services),
         type_urls.SECRET: SecretsGenerator(served, over_plaintext=plaintext_secrets),
         type_urls.PROXY_CONFIG: TrustBundleGenerator(bundle_pem),
     }
@@ -54,7 +54,10 @@ def _choose(client: Client[Proxy], _type_url: str) -> str:
 
 
 class _AllOfAType:
-    """All clusters, or all listeners, of a proxy: after any change that may touch them."""
+    """All clusters or listeners of a proxy, or its name table: after changes that may touch them.
+
+    They may touch all of these if they concern what the proxy's own workload serves.
+    """
 
     def __init__(
         self,
@@ -77,14 +80,18 @@ class _AllOfAType:
         if (
             push is not None
             and not touches_own_endpoints(proxy, push)
-            and (push.incremental or not self._touches(push, context.scope(proxy)))
+            and not self._touches(push, context.scope(proxy))
         ):
             return None
         return self._resources_of(context, proxy)
 
 
+def _touches_clusters(push: PushRequest, scope: Scope) -> bool:
+    return not push.incremental and touches_clusters(push, scope)
+
+
 def _touches_listeners(push: PushRequest, _scope: Scope) -> bool:
-    return touches_listeners(push)
+    return not push.incremental and touches_listeners(push)
 
 
 class _Endpoints:
@@ -117,28 +124,3 @@ class _Routes:
         if push is not None and (push.incremental or not touches_routes(push)):
             return None
         return self._served.current.routes(client.context, watch.names)
-
-
-class _Names:
-    """The name table: when a service changed, or the ports of the proxy's own workload.
-
-    The context keeps the table if the change does not touch it.
-    """
-
-    def __init__(self, served: ServedContext) -> None:
-        self._served = served
-
-    def generate(
-        self,
-        client: Client[Proxy],
-        watch: Watch,  # noqa: ARG002
-        push: PushRequest | None,
-    ) -> Generated | None:
-        proxy, context = client.context, self._served.current
-        if (
-            push is not None
-            and not touches_own_endpoints(proxy, push)
-            and not touches_known_services(push, context.scope(proxy))
-        ):
-            return None
-        return context.names(proxy)

@@ -40,6 +40,13 @@ def has_control_characters(text: str) -> bool:
     return _CONTROL.search(text) is not None
 
 
+def several_given(path: FieldPath, choices: Mapping[str, object]) -> Iterator[Finding]:
+    """Yield that more than one of these fields is given, of which one at most may be."""
+    given = [name for name, value in choices.items() if value is not None]
+    if len(given) > 1:
+        yield path, f"has {' and '.join(given)}: keep one"
+
+
 def export_to_mistakes(
     export_to: Iterable[str], namespace: str, path: FieldPath = ("exportTo",)
 ) -> Iterator[Finding]:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from mesh_discovery.config.kinds.virtual_service._destinations import Destination
 from mesh_discovery.config.kinds.virtual_service._spec import HttpRoute, TcpRoute, TlsRoute
+from mesh_discovery.model.virtual_services._http_destinations import destinations_of_route
 from mesh_discovery.model.virtual_services._virtual_services import VirtualService
 
 Ports = frozenset[int] | None
@@ -28,7 +29,7 @@ def _all(virtual_service: VirtualService, namespace: str) -> Iterator[Destinatio
     spec = virtual_service.spec
     for http in spec.http:
         if _is_for(http, namespace):
-            yield from _of_requests(http)
+            yield from destinations_of_route(http)
     connections: tuple[TlsRoute | TcpRoute, ...] = (*spec.tls, *spec.tcp)
     for route in connections:
         if _is_for(route, namespace):
@@ -39,14 +40,3 @@ def _is_for(route: HttpRoute | TlsRoute | TcpRoute, namespace: str) -> bool:
     return not route.match or any(
         match.source_namespace in ("", namespace) for match in route.match
     )
-
-
-def _of_requests(route: HttpRoute) -> Iterator[Destination]:
-    for each in route.route:
-        if each.destination is not None:
-            yield each.destination
-    if route.mirror is not None:
-        yield route.mirror
-    for mirror in route.mirrors:
-        if mirror.destination is not None:
-            yield mirror.destination

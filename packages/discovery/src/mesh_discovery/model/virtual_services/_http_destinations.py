@@ -3,17 +3,22 @@
 from collections.abc import Iterator
 
 from mesh_discovery.config.kinds.virtual_service._destinations import Destination
-from mesh_discovery.config.kinds.virtual_service._spec import VirtualServiceSpec
+from mesh_discovery.config.kinds.virtual_service._spec import HttpRoute, VirtualServiceSpec
 
 
 def http_destinations(spec: VirtualServiceSpec) -> Iterator[Destination]:
     """Yield the destinations in the order of the routes; some may stand there twice."""
     for route in spec.http:
-        for each in route.route:
-            if each.destination is not None:
-                yield each.destination
-        if route.mirror is not None:
-            yield route.mirror
-        for mirror in route.mirrors:
-            if mirror.destination is not None:
-                yield mirror.destination
+        yield from destinations_of_route(route)
+
+
+def destinations_of_route(route: HttpRoute) -> Iterator[Destination]:
+    """Yield the destinations of one route: those of the requests, then those of copies of them."""
+    for each in route.route:
+        if each.destination is not None:
+            yield each.destination
+    if route.mirror is not None:
+        yield route.mirror
+    for mirror in route.mirrors:
+        if mirror.destination is not None:
+            yield mirror.destination

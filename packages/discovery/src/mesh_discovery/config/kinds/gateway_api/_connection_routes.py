@@ -20,6 +20,7 @@ from mesh_discovery.config.kinds.gateway_api._route_rules import (
     check_hostnames,
     check_rules,
     lacking_default_gateways,
+    without_parents,
 )
 
 
@@ -69,8 +70,7 @@ def _lacks(spec: TlsRouteSpec | TcpRouteSpec, _metadata: Metadata) -> Iterator[F
 
 
 def _warn(spec: TlsRouteSpec | TcpRouteSpec, _metadata: Metadata) -> Iterator[Finding]:
-    if not spec.parent_refs:
-        yield ("parentRefs",), "is empty: the route has no effect"
+    yield from without_parents(spec.parent_refs)
 
 
 TLS_ROUTE = Kind(

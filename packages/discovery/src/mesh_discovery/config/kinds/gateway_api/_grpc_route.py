@@ -12,7 +12,7 @@ from mesh_discovery.config.kinds._fields import SpecFields, Text, Unchecked
 from mesh_discovery.config.kinds._kind import Kind
 from mesh_discovery.config.kinds._metadata import Metadata
 from mesh_discovery.config.kinds._regular_expressions import regex_mistake
-from mesh_discovery.config.kinds.gateway_api._filter_rules import check_filters, vain_changes
+from mesh_discovery.config.kinds.gateway_api._filter_rules import check_filters
 from mesh_discovery.config.kinds.gateway_api._headers import MatchType, ValueMatch, check_matches
 from mesh_discovery.config.kinds.gateway_api._http_filters import GrpcFilter
 from mesh_discovery.config.kinds.gateway_api._names import GROUP
@@ -24,11 +24,10 @@ from mesh_discovery.config.kinds.gateway_api._references import (
     check_parents,
 )
 from mesh_discovery.config.kinds.gateway_api._route_rules import (
-    NO_PERSISTENCE,
     check_hostnames,
     check_rules,
-    lacking_default_gateways,
-    repeated_names,
+    lacking_in_requests,
+    vain_in_requests,
 )
 
 _SERVICE = re.compile(r"\.?[A-Za-z_][A-Za-z_0-9]*(\.[A-Za-z_][A-Za-z_0-9]*)*")
@@ -129,32 +128,12 @@ def _check_method(match: MethodMatch, place: FieldPath) -> Iterator[Finding]:
             yield (*place, field), f'"{value}" can\'t be the name of a {field} of gRPC'
 
 
-def _lacks(spec: GrpcRouteSpec, _metadata: Metadata) -> Iterator[Finding]:
-    yield from lacking_default_gateways(spec.use_default_gateways)
-    for index, rule in enumerate(spec.rules):
-        if rule.session_persistence is not None:
-            yield ("rules", index, "sessionPersistence"), NO_PERSISTENCE
-
-
-def _warn(spec: GrpcRouteSpec, _metadata: Metadata) -> Iterator[Finding]:
-    if not spec.parent_refs:
-        yield ("parentRefs",), "is empty: the route has no effect"
-    for index, rule in enumerate(spec.rules):
-        yield from vain_changes(rule.filters, ("rules", index, "filters"))
-        for number, backend in enumerate(rule.backend_refs):
-            where = ("rules", index, "backendRefs", number, "filters")
-            yield from vain_changes(backend.filters, where)
-        for number, match in enumerate(rule.matches):
-            place = ("rules", index, "matches", number)
-            yield from repeated_names(match.headers, (*place, "headers"))
-
-
 GRPC_ROUTE = Kind(
     name="GRPCRoute",
     group=GROUP,
     versions=("v1", "v1alpha2"),
     spec=GrpcRouteSpec,
     validate=_validate,
-    warn=_warn,
-    lacks=_lacks,
+    warn=vain_in_requests,
+    lacks=lacking_in_requests,
 )

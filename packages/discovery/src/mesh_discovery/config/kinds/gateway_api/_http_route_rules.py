@@ -11,7 +11,6 @@ from mesh_discovery.config.kinds._regular_expressions import regex_mistake
 from mesh_discovery.config.kinds.gateway_api._filter_rules import (
     METHODS,
     check_filters,
-    vain_changes,
 )
 from mesh_discovery.config.kinds.gateway_api._headers import check_matches
 from mesh_discovery.config.kinds.gateway_api._http_filters import FilterType
@@ -32,11 +31,10 @@ from mesh_discovery.config.kinds.gateway_api._references import (
     check_parents,
 )
 from mesh_discovery.config.kinds.gateway_api._route_rules import (
-    NO_PERSISTENCE,
     check_hostnames,
     check_rules,
-    lacking_default_gateways,
-    repeated_names,
+    lacking_in_requests,
+    vain_in_requests,
 )
 
 _LONGEST_PATH = 1024
@@ -146,32 +144,12 @@ def _check_retry(retry: Retry, place: FieldPath) -> Iterator[Finding]:
         yield (*place, "backoff"), text
 
 
-def _lacks(spec: HttpRouteSpec, _metadata: Metadata) -> Iterator[Finding]:
-    yield from lacking_default_gateways(spec.use_default_gateways)
-    for index, rule in enumerate(spec.rules):
-        if rule.session_persistence is not None:
-            yield ("rules", index, "sessionPersistence"), NO_PERSISTENCE
-
-
-def _warn(spec: HttpRouteSpec, _metadata: Metadata) -> Iterator[Finding]:
-    if not spec.parent_refs:
-        yield ("parentRefs",), "is empty: the route has no effect"
-    for index, rule in enumerate(spec.rules):
-        yield from vain_changes(rule.filters, ("rules", index, "filters"))
-        for number, backend in enumerate(rule.backend_refs):
-            where = ("rules", index, "backendRefs", number, "filters")
-            yield from vain_changes(backend.filters, where)
-        for number, match in enumerate(rule.matches):
-            place = ("rules", index, "matches", number)
-            yield from repeated_names(match.headers, (*place, "headers"))
-
-
 HTTP_ROUTE = Kind(
     name="HTTPRoute",
     group=GROUP,
     versions=("v1", "v1beta1"),
     spec=HttpRouteSpec,
     validate=_validate,
-    warn=_warn,
-    lacks=_lacks,
+    warn=vain_in_requests,
+    lacks=lacking_in_requests,
 )

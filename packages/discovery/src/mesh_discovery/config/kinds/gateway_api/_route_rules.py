@@ -1,21 +1,85 @@
 """The rules of the Gateway API that hold for several kinds of routes."""
 
 from collections.abc import Iterator, Sequence
+from typing import Protocol
 
 from mesh_configfile import FieldPath
 from mesh_configfile.shapes import Finding
+from mesh_discovery.config.kinds._metadata import Metadata
+from mesh_discovery.config.kinds.gateway_api._filter_rules import vain_changes
 from mesh_discovery.config.kinds.gateway_api._headers import ValueMatch
+from mesh_discovery.config.kinds.gateway_api._http_filters import GrpcFilter, HttpFilter
 from mesh_discovery.config.kinds.gateway_api._names import wrong_hostname, wrong_section_name
+from mesh_discovery.config.kinds.gateway_api._references import ParentReference
 
 MOST_RULES = 16
 MOST_HOSTNAMES = 16
 MOST_MATCHES = 64
 MOST_MATCHES_IN_ALL = 128
 
-NO_PERSISTENCE = (
+_NO_PERSISTENCE = (
     "session persistence is not supported yet (a DestinationRule's consistentHash by a cookie "
     "does much the same)"
 )
+
+
+class _Match(Protocol):
+    @property
+    def headers(self) -> Sequence[ValueMatch]: ...
+
+
+class _Backend(Protocol):
+    @property
+    def filters(self) -> Sequence[HttpFilter | GrpcFilter]: ...
+
+
+class _Rule(Protocol):
+    @property
+    def matches(self) -> Sequence[_Match]: ...
+    @property
+    def filters(self) -> Sequence[HttpFilter | GrpcFilter]: ...
+    @property
+    def backend_refs(self) -> Sequence[_Backend]: ...
+    @property
+    def session_persistence(self) -> object: ...
+
+
+class RequestRoute(Protocol):
+    """How requests, or calls of gRPC, are routed."""
+
+    @property
+    def parent_refs(self) -> Sequence[ParentReference]: ...
+    @property
+    def use_default_gateways(self) -> str: ...
+    @property
+    def rules(self) -> Sequence[_Rule]: ...
+
+
+def lacking_in_requests(spec: RequestRoute, _metadata: Metadata) -> Iterator[Finding]:
+    """Yield what a route of requests asks for and is not supported."""
+    yield from lacking_default_gateways(spec.use_default_gateways)
+    for index, rule in enumerate(spec.rules):
+        if rule.session_persistence is not None:
+            yield ("rules", index, "sessionPersistence"), _NO_PERSISTENCE
+
+
+def vain_in_requests(spec: RequestRoute, _metadata: Metadata) -> Iterator[Finding]:
+    """Yield what has no effect in a route of requests."""
+    yield from without_parents(spec.parent_refs)
+    for index, rule in enumerate(spec.rules):
+        yield from vain_changes(rule.filters, ("rules", index, "filters"))
+        for number, backend in enumerate(rule.backend_refs):
+            where = ("rules", index, "backendRefs", number, "filters")
+            yield from vain_changes(backend.filters, where)
+        for number, match in enumerate(rule.matches):
+            place = ("rules", index, "matches", number)
+            yield from _repeated_names(match.headers, (*place, "headers"))
+
+
+def without_parents(parents: Sequence[ParentReference]) -> Iterator[Finding]:
+    """Yield that a route is attached to nothing."""
+    if not parents:
+        yield ("parentRefs",), "is empty: the route has no effect"
 
 
 def lacking_default_gateways(choice: str) -> Iterator[Finding]:
@@ -60,7 +124,7 @@ def check_rules(
         )
 
 
-def repeated_names(matches: Sequence[ValueMatch], place: FieldPath) -> Iterator[Finding]:
+def _repeated_names(matches: Sequence[ValueMatch], place: FieldPath) -> Iterator[Finding]:
     """Yield the headers that differ from earlier ones in upper and lower case alone."""
     first: dict[str, str] = {}
     for index, each in enumerate(matches):

@@ -10,6 +10,7 @@ from mesh_discovery.config.kinds._checks import (
     duration_mistake,
     has_control_characters,
     percent_mistake,
+    several_given,
 )
 from mesh_discovery.config.kinds._regular_expressions import regex_mistake, substitution_mistake
 from mesh_discovery.config.kinds.virtual_service._actions import (
@@ -170,17 +171,14 @@ def _delay_mistakes(delay: Delay, path: FieldPath) -> Iterator[Finding]:
 
 
 def _abort_mistakes(abort: Abort, path: FieldPath) -> Iterator[Finding]:
-    given = [
-        name
-        for name, value in (
-            ("httpStatus", abort.http_status),
-            ("grpcStatus", abort.grpc_status),
-            ("http2Error", abort.http2_error),
-        )
-        if value is not None
-    ]
-    if len(given) > 1:
-        yield path, f"has {' and '.join(given)}: keep one"
+    yield from several_given(
+        path,
+        {
+            "httpStatus": abort.http_status,
+            "grpcStatus": abort.grpc_status,
+            "http2Error": abort.http2_error,
+        },
+    )
     if abort.http2_error is not None:
         yield (*path, "http2Error"), "is not supported, nor by Istio: use httpStatus or grpcStatus"
     if abort.http_status is not None and not is_http_status(abort.http_status):

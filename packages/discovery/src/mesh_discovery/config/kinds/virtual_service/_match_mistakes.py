@@ -8,6 +8,7 @@ from mesh_discovery.config.kinds._checks import (
     has_control_characters,
     is_dns_label,
     label_mistakes,
+    several_given,
 )
 from mesh_discovery.config.kinds._regular_expressions import regex_mistake
 from mesh_discovery.config.kinds.virtual_service._header_mistakes import header_name_mistake
@@ -72,17 +73,8 @@ def _header_mistakes(match: HttpMatch, path: FieldPath, *, at_gateway: bool) -> 
 
 def string_match_mistakes(match: StringMatch, path: FieldPath) -> Iterator[Finding]:
     """Yield what is wrong with a condition on a text."""
-    given = [
-        name
-        for name, value in (
-            ("exact", match.exact),
-            ("prefix", match.prefix),
-            ("regex", match.regex),
-        )
-        if value is not None
-    ]
-    if len(given) > 1:
-        yield path, f"has {' and '.join(given)}: keep one"
+    given = {"exact": match.exact, "prefix": match.prefix, "regex": match.regex}
+    yield from several_given(path, given)
     if match.prefix is not None and not match.prefix:
         yield (*path, "prefix"), "must not be empty"
     if match.regex is not None and (wrong := regex_mistake(match.regex)) is not None:
