@@ -187,19 +187,19 @@ class ConfigLoader:
 
     def _look_at(self, files: Mapping[str, bool]) -> None:
         """Look at these files alone, which are there or not."""
-        known, seen = dict(self._known), dict(self._seen)
+        known = self._known
         for path, exists in files.items():
             if not exists:
-                known.pop(path, None)
-                seen.pop(path, None)
+                known = {other: file for other, file in known.items() if other != path}
             elif path in known:
+                # In its place, as `seen` may be reading in another thread.
                 known[path] = self._look(path)
-                seen[path] = known[path].seen
+                self._seen[path] = known[path].seen
             else:
                 known = _inserted(known, path, self._look(path), last=self._single)
-        self._known = known
-        same_files = seen.keys() == known.keys()
-        self._seen = seen if same_files and not self._unlisted else self._all_seen()
+        if known is not self._known:
+            self._known = known
+            self._seen = self._all_seen()
 
     def seen(self) -> Mapping[str, _Status]:
         """Return what the files were like when they were loaded last, as `signature` does."""

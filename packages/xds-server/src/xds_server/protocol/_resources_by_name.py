@@ -138,6 +138,11 @@ class ResourcesByName(dict[str, Resource]):
             self._difference = _Difference(ref(after), True, new, gone or NO_NAMES)
         return after
 
+    def findable(self) -> ResourcesByName:
+        """Return these, which streams then have that come to the same by changes."""
+        self._content_hash()
+        return self
+
     def _known_or(self, after: ResourcesByName, changed: Iterable[str]) -> ResourcesByName:
         """Return a mapping equal to `after` that a stream has, or else `after`.
 

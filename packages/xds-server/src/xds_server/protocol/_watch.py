@@ -37,9 +37,7 @@ class Watch:
     def prefixes(self) -> tuple[str, ...]:
         """Return the beginnings of resource names that the names with `/*` at their end want."""
         if not self._prefixes:
-            # Nearly always none, which one search in a long text tells soonest.
-            some = self.names if "/*" in "\n".join(self.names) else ()
-            self._prefixes.append(tuple(name[:-1] for name in some if name.endswith("/*")))
+            self._prefixes.append(tuple(name[:-1] for name in self.names if name.endswith("/*")))
         return self._prefixes[0]
 
     def select(self, resources: ResourcesByName) -> ResourcesByName:
@@ -50,7 +48,7 @@ class Watch:
         """
         if self.wildcard:
             return resources
-        if self.prefixes() or len(resources) <= len(self.names):
+        if len(resources) <= len(self.names) or self.prefixes():
             some = ResourcesByName((name, r) for name, r in resources.items() if self.covers(name))
         else:
             some = ResourcesByName(

@@ -94,7 +94,7 @@ class Generated:
 
     def basis(self) -> Basis:
         """Return what later answers can be made of by their difference from this one."""
-        return Basis(ref(self.by_name()))
+        return Basis(ref(self.by_name().findable()))
 
     def _whole_body(self, encode: Encode) -> bytes:
         bodies = self._shared.bodies

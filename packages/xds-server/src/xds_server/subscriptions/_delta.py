@@ -141,7 +141,14 @@ class DeltaState(StreamState[DeltaRequest]):
         client_has = subscription.client_has
         state = generated.wanted_by(query.watch)
         complete = _complete(query, generated)
-        new, gone = client_has.difference(state, complete=complete)
+        watch = query.watch
+        if complete and watch is not subscription.watch and _is_narrow(watch, client_has):
+            new, _ = client_has.difference(state, complete=False)
+            gone = frozenset(
+                name for name in watch.names if name in client_has and name not in state
+            )
+        else:
+            new, gone = client_has.difference(state, complete=complete)
         sent = self._to_send(query, state, new)
         if gone or query.requested or not complete:
             gone = _gone(query, generated, state, client_has, vanished=gone)
@@ -210,6 +217,11 @@ class DeltaState(StreamState[DeltaRequest]):
             resources=resources,
             removed=removed,
         )
+
+
+def _is_narrow(watch: Watch, client_has: Mapping[str, Resource]) -> bool:
+    """Return whether a watch has few names, beside which the client has many resources."""
+    return not watch.wildcard and 4 * len(watch.names) < len(client_has) and not watch.prefixes()
 
 
 def _complete(query: Query, generated: Generated) -> bool:
