@@ -191,8 +191,9 @@ class ConfigStore:
         if before is not None and before.parts is self._judgement.parts:
             return
         found = self._judgement.problems
+        known = frozenset(self.unreachable)
         for problem in found:
-            if problem not in self.unreachable:
+            if problem not in known:
                 log.warning("configuration that can't be reached", extra={"what": str(problem)})
         self.unreachable = found
         self._metrics.config_unreachable.set(len(found))

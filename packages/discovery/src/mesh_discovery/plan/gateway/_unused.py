@@ -10,7 +10,6 @@ from mesh_configfile import Problem
 from mesh_discovery.config._objects import ConfigObject
 from mesh_discovery.config.kinds.gateway._hosts import parse_server_host
 from mesh_discovery.config.kinds.gateway._spec import Server, ServerTlsSettings
-from mesh_discovery.config.kinds.virtual_service._kind import VIRTUAL_SERVICE
 from mesh_discovery.config.kinds.virtual_service._spec import VirtualServiceSpec
 from mesh_discovery.model._gateways import Gateway, Gateways
 from mesh_discovery.model._model import MeshModel
@@ -24,25 +23,18 @@ _TRANSLATED = "internal.istio.io/"
 """The beginning of annotations of objects that no one wrote as they are."""
 
 
-def unused_parts(model: MeshModel) -> Iterator[Problem]:
-    """Yield a problem for each part of gateways that comes to nothing at any router."""
+def unused_gateways(model: MeshModel) -> Iterator[Problem]:
+    """Yield a problem for each part of a Gateway that comes to nothing at any router."""
     yield from left_out_problems(_left_out(model.gateways), model.gateways)
     for gateway in model.gateways.gateways:
         item = model.gateways.object_of(gateway)
-        if not _is_translated(item):
+        if not is_translated(item):
             yield from _missing_secrets(gateway, item, model.secrets)
-    for item in model.rules.of_kind(VIRTUAL_SERVICE):
-        if not _is_translated(item):
-            yield from _bindings(item, model.gateways)
 
 
-def same_use(old: MeshModel, new: MeshModel) -> bool:
-    """Tell whether `unused_parts` finds the same in both, as far as can be told cheaply."""
-    return (
-        old.gateways is new.gateways
-        and old.secrets is new.secrets
-        and old.virtual_services is new.virtual_services
-    )
+def same_gateways(old: MeshModel, new: MeshModel) -> bool:
+    """Tell whether `unused_gateways` finds the same in both, as far as can be told cheaply."""
+    return old.gateways is new.gateways and old.secrets is new.secrets
 
 
 def left_out_problems(left_out: Iterable[LeftOut], gateways: Gateways) -> Iterator[Problem]:
@@ -70,7 +62,8 @@ def _left_out(gateways: Gateways) -> frozenset[LeftOut]:
     return frozenset(found)
 
 
-def _is_translated(item: ConfigObject) -> bool:
+def is_translated(item: ConfigObject) -> bool:
+    """Tell whether an object was made of others: no one wrote it as it is."""
     return any(key.startswith(_TRANSLATED) for key, _ in item.annotations)
 
 
@@ -100,7 +93,8 @@ def _roots_of(tls: ServerTlsSettings) -> str:
     return tls.ca_cert_credential_name.removesuffix(ROOTS_SUFFIX)
 
 
-def _bindings(item: ConfigObject, gateways: Gateways) -> Iterator[Problem]:
+def unused_bindings(item: ConfigObject, gateways: Gateways) -> Iterator[Problem]:
+    """Yield a problem for each Gateway by which nothing comes to a VirtualService."""
     spec = item.spec
     if not isinstance(spec, VirtualServiceSpec):
         return

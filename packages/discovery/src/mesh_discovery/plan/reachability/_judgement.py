@@ -1,34 +1,38 @@
 """The judgement of a whole mesh: a problem for each thing that comes to nothing.
 
 Each object is valid by itself, so none of this makes a file wrong, and all else is served. After an
-edit only the parts are judged again that it can have changed.
+edit only that is judged again that it can have changed.
 """
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, TypeAlias
+from operator import is_
+from typing import NamedTuple
 
 from mesh_configfile import Problem
 from mesh_discovery.model._model import MeshModel
-from mesh_discovery.plan.gateway._unused import same_use, unused_parts
-from mesh_discovery.plan.reachability._rules import same_rules, unused_rules
+from mesh_discovery.plan.gateway._unused import same_gateways, unused_gateways
+from mesh_discovery.plan.reachability._by_place import Problems, judged_again
+from mesh_discovery.plan.reachability._known_hosts import KnownHosts
+from mesh_discovery.plan.reachability._routes import JudgedRoutes
 from mesh_discovery.plan.reachability._services import (
     is_captured,
     same_services,
     unreachable_services,
 )
 from mesh_discovery.plan.sidecars._unused import same_sidecars, unused_sidecars
-from mesh_discovery.plan.virtual_hosts._unused import same_routes, unused_routes
-
-_Same: TypeAlias = Callable[[MeshModel, MeshModel], bool]
 
 
 class _Part(NamedTuple):
-    """Finds one sort of problems; same: whether they are the same, if the services are."""
+    """Finds one sort of problems.
+
+    same: whether they are the same in two models; of_services: if their services are, too.
+    """
 
     find: Callable[[MeshModel], Iterable[Problem]]
-    same: _Same
+    same: Callable[[MeshModel, MeshModel], bool]
+    of_services: bool = True
 
 
 def _sidecars(model: MeshModel) -> Iterable[Problem]:
@@ -41,43 +45,59 @@ def _same(_old: MeshModel, _new: MeshModel) -> bool:
 
 _PARTS = (
     _Part(unreachable_services, _same),
-    _Part(unused_parts, same_use),
-    _Part(unused_routes, same_routes),
-    _Part(unused_rules, same_rules),
+    _Part(unused_gateways, same_gateways, of_services=False),
     _Part(_sidecars, same_sidecars),
 )
+"""The sorts of problems that are found all together."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Judgement:
     """The problems of a model, by part."""
 
     model: MeshModel
-    parts: tuple[frozenset[Problem], ...]
+    routes: JudgedRoutes
+    """The judgement of VirtualServices, and of DestinationRules."""
+    parts: tuple[Problems, ...]
 
     @cached_property
     def problems(self) -> tuple[Problem, ...]:
         """All problems, in order."""
-        return tuple(sorted(frozenset[Problem]().union(*self.parts)))
+        found = (each for part in self.parts for each in part.values())
+        return tuple(sorted(frozenset[Problem]().union(*found)))
 
 
 def judge(model: MeshModel, before: Judgement | None = None) -> Judgement:
     """Find what comes to nothing; before: the judgement of an earlier model.
 
-    If nothing has changed for any part, it costs what differs, and the parts are the same object.
+    It costs what differs. If nothing else comes to nothing now, the parts are the same object.
     """
-    if before is None or not same_services(before.model, model):
-        return Judgement(model, tuple(frozenset(each.find(model)) for each in _PARTS))
-    same = [each.same(before.model, model) for each in _PARTS]
-    if all(same):
-        return Judgement(model, before.parts)
-    return Judgement(
-        model,
-        tuple(
-            known if is_same else frozenset(part.find(model))
-            for part, known, is_same in zip(_PARTS, before.parts, same, strict=True)
-        ),
+    if before is None:
+        routes = JudgedRoutes().after(model, KnownHosts.of(model.services))
+        parts = tuple(_judged(each.find(model), {}) for each in _PARTS)
+        return Judgement(model=model, routes=routes, parts=(*parts, *_parts(routes)))
+    old = before.model
+    same = same_services(old, model)
+    hosts = before.routes.rules.hosts if same else KnownHosts.of(model.services)
+    routes = before.routes.after(model, hosts)
+    parts = tuple(
+        known
+        if (same or not part.of_services) and part.same(old, model)
+        else _judged(part.find(model), known)
+        for part, known in zip(_PARTS, before.parts[: len(_PARTS)], strict=True)
     )
+    parts = (*parts, *_parts(routes))
+    if all(map(is_, before.parts, parts)):
+        parts = before.parts
+    return Judgement(model=model, routes=routes, parts=parts)
+
+
+def _judged(found: Iterable[Problem], known: Problems) -> Problems:
+    return judged_again(known, [()], lambda _: found)
+
+
+def _parts(routes: JudgedRoutes) -> tuple[Problems, ...]:
+    return routes.rules.problems, routes.problems
 
 
 def unreachable(model: MeshModel) -> tuple[Problem, ...]:

@@ -4,62 +4,136 @@ Each object is valid by itself. There may be no service for its host, or for a p
 an older rule of the same host may come first.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, replace
 
 from mesh_configfile import FieldPath, Problem
+from mesh_discovery._edits import edits
+from mesh_discovery._host_patterns import has
 from mesh_discovery.config._objects import ConfigObject
 from mesh_discovery.config.kinds.destination_rule._kind import DESTINATION_RULE
 from mesh_discovery.config.kinds.destination_rule._spec import DestinationRuleSpec, TrafficPolicy
 from mesh_discovery.model._destination_rules import Rule
-from mesh_discovery.model._host_index import HostIndex
 from mesh_discovery.model._model import MeshModel
-from mesh_discovery.model._services import Service
+from mesh_discovery.plan.reachability._by_place import (
+    Place,
+    Problems,
+    edited,
+    judged_again,
+    regrouped,
+)
+from mesh_discovery.plan.reachability._known_hosts import NO_HOSTS, KnownHosts
 
 
-def unused_rules(model: MeshModel) -> Iterator[Problem]:
-    """Yield a problem for each part of a DestinationRule that comes to nothing."""
-    items = {(each.namespace, each.name): each for each in model.rules.of_kind(DESTINATION_RULE)}
-    if not items:
-        return
-    services: dict[str, list[Service]] = {}
-    for service in model.services:
-        services.setdefault(service.host, []).append(service)
-    reached = _reached_wildcards(model, services)
-    for rule in model.destination_rules.rules:
-        found = [items[rule.namespace, name] for name in rule.names]
+@dataclass(frozen=True, kw_only=True)
+class JudgedRules:
+    """The DestinationRules of a mesh, and the parts of them that come to nothing.
+
+    A rule has the namespace and the name of the first of its objects as its place.
+    """
+
+    hosts: KnownHosts = NO_HOSTS
+    objects: Sequence[ConfigObject] = ()
+    rules: Sequence[Rule] = ()
+    items: Mapping[Place, ConfigObject] = field(default_factory=dict)
+    """The objects by namespace and name."""
+    by_item: Mapping[Place, Rule] = field(default_factory=dict)
+    """The rules by namespace and name of each of their objects."""
+    of_host: Mapping[str, tuple[Place, ...]] = field(default_factory=dict)
+    """The rules of each host."""
+    wildcards: frozenset[str] = frozenset()
+    """The hosts of rules that are wildcards."""
+    problems: Problems = field(default_factory=dict)
+
+    def after(self, model: MeshModel, hosts: KnownHosts) -> tuple["JudgedRules", AbstractSet[str]]:
+        """Return what comes to nothing in a later model, and which hosts are not as they were.
+
+        hosts: of the model's services. Those returned have other services, ports or subsets.
+        """
+        objects, rules = model.rules.of_kind(DESTINATION_RULE), model.destination_rules.rules
+        items, made = edits(self.objects, objects), edits(self.rules, rules)
+        other_hosts = self.hosts.differing(hosts)
+        if not items and not made and not other_hosts:
+            return self, frozenset()
+        of_host = regrouped(
+            self.of_host,
+            [(each.host, _place(each)) for each in made.gone],
+            [(each.host, _place(each)) for each in made.come],
+        )
+        touched = {each.host for each in (*made.gone, *made.come)}
+        wildcards = {each for each in touched if each.startswith("*")}
+        found = JudgedRules(
+            hosts=hosts,
+            objects=objects,
+            rules=rules,
+            items=edited(
+                self.items,
+                ((each.namespace, each.name) for each in items.gone),
+                {(each.namespace, each.name): each for each in items.come},
+            ),
+            by_item=edited(
+                self.by_item,
+                ((each.namespace, name) for each in made.gone for name in each.names),
+                {(each.namespace, name): each for each in made.come for name in each.names},
+            ),
+            of_host=of_host,
+            wildcards=self.wildcards - wildcards | (wildcards & of_host.keys()),
+        )
+        again = {_place(each) for each in (*made.gone, *made.come)}
+        again |= {
+            _place(found.by_item[each.namespace, each.name])
+            for each in items.come
+            if (each.namespace, each.name) in found.by_item
+        }
+        if other_hosts:
+            ruled = {*other_hosts, *found.wildcards}
+            again.update(place for each in ruled for place in of_host.get(each, ()))
+        problems = judged_again(self.problems, again, found._judge)
+        subsets = {each for each in touched if self._subsets(each) != found._subsets(each)}
+        return replace(found, problems=problems), subsets | other_hosts
+
+    def have_subset(self, host: str, subset: str) -> bool:
+        """Tell whether some rule of a host has a subset."""
+        return subset in self._subsets(host) or any(
+            subset in self._subsets(each) for each in self.wildcards if has(each, host)
+        )
+
+    def _subsets(self, host: str) -> AbstractSet[str]:
+        rules = [self.by_item[each] for each in self.of_host.get(host, ())]
+        if len(rules) == 1:
+            return rules[0].subsets.keys()
+        return {name for each in rules for name in each.subsets}
+
+    def _judge(self, place: Place) -> Iterator[Problem]:
+        rule = self.by_item.get(place)
+        if rule is None or _place(rule) != place:
+            return
+        items = [self.items[rule.namespace, name] for name in rule.names]
         if rule.host.startswith("*"):
-            if rule.host not in reached:
-                for item in found:
+            if not self.hosts.have_any_of(rule.host):
+                for item in items:
                     yield item.problem(
                         ("spec", "host"),
                         f'no service has a host that is one of "{rule.host}": it has no effect',
                     )
-        elif rule.host not in services:
-            for item in found:
+        elif rule.host not in self.hosts.ports:
+            for item in items:
                 yield item.problem(
                     ("spec", "host"), f"there is no service {rule.host}: it has no effect"
                 )
         else:
-            ports = {port.number for each in services[rule.host] for port in each.ports}
-            yield from _unknown_ports(rule, found, ports)
-        yield from _of_others(found)
+            yield from _unknown_ports(rule, items, self.hosts.ports[rule.host])
+        yield from _of_others(items)
 
 
-def same_rules(old: MeshModel, new: MeshModel) -> bool:
-    """Tell whether `unused_rules` finds the same in both, if their services are the same."""
-    return old.destination_rules is new.destination_rules
+def _place(rule: Rule) -> Place:
+    return rule.namespace, rule.names[0]
 
 
-def _reached_wildcards(model: MeshModel, services: Mapping[str, object]) -> frozenset[str]:
-    """Return the wildcard hosts of rules that some service has."""
-    hosts = {each.host for each in model.destination_rules.rules if each.host.startswith("*")}
-    if not hosts:
-        return frozenset()
-    index = HostIndex((each, each) for each in sorted(hosts))
-    return frozenset(each for host in services for found in index.matching(host) for each in found)
-
-
-def _unknown_ports(rule: Rule, items: list[ConfigObject], ports: set[int]) -> Iterator[Problem]:
+def _unknown_ports(
+    rule: Rule, items: list[ConfigObject], ports: AbstractSet[int]
+) -> Iterator[Problem]:
     for item in items:
         for path, policy in _policies(item):
             for index, each in enumerate(policy.port_level_settings):

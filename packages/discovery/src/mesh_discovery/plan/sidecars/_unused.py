@@ -7,6 +7,7 @@ be hidden from the namespace, and a listener may wait for connections that nothi
 from collections.abc import Iterator
 
 from mesh_configfile import Problem
+from mesh_discovery._edits import edits, replacements
 from mesh_discovery.config._objects import ConfigObject
 from mesh_discovery.config.kinds.sidecar._egress_hosts import ANY, EgressHost, parse_egress_host
 from mesh_discovery.config.kinds.sidecar._kind import SIDECAR
@@ -39,7 +40,22 @@ def unused_sidecars(model: MeshModel, *, captured: bool) -> Iterator[Problem]:
 
 def same_sidecars(old: MeshModel, new: MeshModel) -> bool:
     """Tell whether `unused_sidecars` finds the same in both, if their services are the same."""
-    return old.sidecars is new.sidecars and old.virtual_services is new.virtual_services
+    objects = old.rules.of_kind(SIDECAR), new.rules.of_kind(SIDECAR)
+    return (
+        old.sidecars is new.sidecars
+        and replacements(*objects) == []
+        and (not objects[1] or _same_virtual_hosts(old, new))
+    )
+
+
+def _same_virtual_hosts(old: MeshModel, new: MeshModel) -> bool:
+    """Tell whether VirtualServices have the same hosts, for the same namespaces and gateways."""
+    changed = edits(old.virtual_services.all, new.virtual_services.all)
+    gone, come = (
+        {(each.namespace, each.hosts, each.gateways, each.export_to) for each in some}
+        for some in changed
+    )
+    return gone == come
 
 
 def _hosts(item: ConfigObject, spec: SidecarSpec, model: MeshModel) -> Iterator[Problem]:

@@ -1,0 +1,67 @@
+"""Problems by the thing that has them, so that after an edit only what it touched is judged again.
+
+Only things that have problems are kept. Mappings are not changed but copied, at C speed.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeAlias, TypeVar
+
+from mesh_configfile import Problem
+
+_K = TypeVar("_K")
+_V = TypeVar("_V")
+Place: TypeAlias = tuple[str, ...]
+"""The key of a thing that is judged by itself."""
+Problems: TypeAlias = Mapping[Place, frozenset[Problem]]
+
+
+def judged_again(
+    before: Problems, places: Iterable[Place], find: Callable[[Place], Iterable[Problem]]
+) -> Problems:
+    """Return the problems after some things were judged again: the same mapping, if it is equal.
+
+    A thing that is no longer there has none.
+    """
+    none = frozenset[Problem]()
+    changed = {
+        place: found
+        for place in places
+        if (found := frozenset(find(place))) != before.get(place, none)
+    }
+    if not changed:
+        return before
+    return {place: found for place, found in {**before, **changed}.items() if found}
+
+
+def edited(before: Mapping[_K, _V], gone: Iterable[_K], come: Mapping[_K, _V]) -> Mapping[_K, _V]:
+    """Return a mapping without some keys, and with others."""
+    if not before:
+        return come
+    found = dict(before)
+    for key in gone:
+        found.pop(key, None)
+    found.update(come)
+    return found
+
+
+def regrouped(
+    before: Mapping[_K, tuple[_V, ...]],
+    gone: Iterable[tuple[_K, _V]],
+    come: Iterable[tuple[_K, _V]],
+) -> Mapping[_K, tuple[_V, ...]]:
+    """Return groups of different values without some of them, and with others."""
+    left: dict[_K, set[_V]] = {}
+    for key, value in gone:
+        left.setdefault(key, set()).add(value)
+    joined: dict[_K, list[_V]] = {}
+    for key, value in come:
+        joined.setdefault(key, []).append(value)
+    if not left and not joined:
+        return before
+    found = dict(before)
+    for key in left.keys() | joined.keys():
+        without = left.get(key, ())
+        stay = (each for each in found.pop(key, ()) if each not in without)
+        if group := (*stay, *joined.get(key, ())):
+            found[key] = group
+    return found
