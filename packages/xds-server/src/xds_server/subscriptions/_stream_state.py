@@ -1,7 +1,7 @@
 """One stream of either dialect, without its I/O: requests and changes in, responses out.
 
-Both dialects share the order of a push, the endpoints that follow changed clusters, and the
-removals that wait until no other resource refers to them.
+Both dialects share the order of a push, what it waits for, the endpoints that follow changed
+clusters, and the removals that wait until no other resource refers to them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from typing import Generic, TypeVar
 
 from msgspec.structs import replace
 
-from xds_server.protocol._references import routes_of
 from xds_server.protocol._resource import Resource
 from xds_server.protocol._resources_by_name import NO_NAMES, ResourcesByName
 from xds_server.protocol._response import Response
@@ -30,6 +29,7 @@ from xds_server.protocol._watch import Watch
 from xds_server.sources._generated import Generated
 from xds_server.subscriptions._heartbeats import begin_due_heartbeat, record_ttls
 from xds_server.subscriptions._push_contents import Generate, PushContents
+from xds_server.subscriptions._push_waits import PushWaits
 from xds_server.subscriptions._removals import Removals
 from xds_server.subscriptions._subscription import (
     Query,
@@ -60,13 +60,10 @@ class StreamState(ABC, Generic[R]):
     __slots__ = (
         "_contents",
         "_deferred",
-        "_hold_until_ack_s",
-        "_new_routes",
         "_now",
-        "_order_wait_s",
         "_responses",
         "_version",
-        "_waiting_since",
+        "_waits",
         "identifier",
         "nonce_prefix",
         "removals",
@@ -88,18 +85,21 @@ class StreamState(ABC, Generic[R]):
         self.nonce_prefix = nonce_prefix
         self._responses = 0
         self.identifier = ""
-        self._order_wait_s = order_wait_s
-        self._hold_until_ack_s = hold_until_ack_s
         self._now = now
         self._version = version
         self.warming = Warming()
         self.removals = Removals(
             self.subscriptions, order_wait_s=order_wait_s, drain_time_s=drain_time_s, now=now
         )
-        self._waiting_since: float | None = None
+        self._waits = PushWaits(
+            self.subscriptions,
+            self.warming,
+            order_wait_s=order_wait_s,
+            hold_until_ack_s=hold_until_ack_s,
+            now=now,
+        )
         self._contents: PushContents | None = None
         self._deferred: tuple[Query, ...] = ()
-        self._new_routes: frozenset[str] = NO_NAMES
         self._begin()
 
     @abstractmethod
@@ -132,11 +132,7 @@ class StreamState(ABC, Generic[R]):
 
     def is_waiting(self) -> bool:
         """Return whether time or the client may bring on a response: else `next_due_at` is None."""
-        return (
-            self._hold_until_ack_s is not None
-            or self._waiting_since is not None
-            or self.has_pending()
-        )
+        return self._waits.may_be_due or self.has_pending()
 
     def can_answer(self, query: Query) -> bool:
         """Return whether the answer is sure not to be newer than the clusters of the client."""
@@ -159,15 +155,15 @@ class StreamState(ABC, Generic[R]):
         All resources are generated when it begins. It yields None where it has to wait: the push
         then goes on when the client has sent another request, or at `next_due_at`.
         """
-        while self._must_wait_for_acks():
+        while self._waits.for_all_answers():
             yield None
         contents = self._contents = self._generate_push(generate)
         for type_url in in_push_order(self.subscriptions):
             if type_url not in _COME_FIRST:
                 yield from self._awaited_endpoints(generate)
-                while self._must_wait_for_endpoints():
+                while self._waits.for_endpoints():
                     yield None
-            while self._must_wait_for_ack(type_url):
+            while self._waits.for_answer(type_url):
                 yield None
             for query, generated in contents.of(type_url):
                 if self._is_outdated(query):
@@ -177,7 +173,7 @@ class StreamState(ABC, Generic[R]):
                     contents.add_referenced(ENDPOINT, self.warming.awaited, generate)
                 if response is not None:
                     yield response
-        while self._must_wait_for_routes():
+        while self._waits.for_routes():
             yield None
         self._contents = None
         if self.has_pending():
@@ -192,9 +188,8 @@ class StreamState(ABC, Generic[R]):
             if subscription.wildcard or subscription.names
         ]
         contents = PushContents([*deferred, *watched], generate)
-        self._new_routes = self._routes_of_new_listeners(contents)
-        if self._new_routes:
-            contents.add_referenced(ROUTE, self._new_routes, generate)
+        if new_routes := self._waits.begin(contents):
+            contents.add_referenced(ROUTE, new_routes, generate)
         return contents
 
     def _is_outdated(self, query: Query) -> bool:
@@ -216,82 +211,6 @@ class StreamState(ABC, Generic[R]):
             subscription.names if query.watch.wildcard else subscription.names & query.watch.names
         )
         return replace(query, watch=Watch(type_url=query.type_url, names=wanted))
-
-    def _routes_of_new_listeners(self, contents: PushContents) -> frozenset[str]:
-        """Return the routes that new listeners refer to and that the client has not asked for."""
-        routes = self.subscriptions.get(ROUTE)
-        listeners = self.subscriptions.get(LISTENER)
-        if routes is None or routes.wildcard or listeners is None:
-            return NO_NAMES
-        client_has = listeners.client_has
-        return frozenset(
-            name
-            for query, generated in contents.of(LISTENER)
-            if generated is not None
-            for listener in client_has.difference(generated.wanted_by(query.watch), complete=True)[
-                0
-            ].values()
-            for name in routes_of(listener)
-            if name not in routes.names
-        )
-
-    def _must_wait_for_routes(self) -> bool:
-        """Return whether the client has yet to ask for routes of listeners that this push brought.
-
-        It asks when it has read the listeners, and shall get the routes from the same state. Until
-        then it goes on with the old listeners and their routes.
-        """
-        routes, listeners = self.subscriptions.get(ROUTE), self.subscriptions.get(LISTENER)
-        refused = listeners is None or listeners.nack is not None
-        if routes is None or refused or self._new_routes <= routes.names:
-            self._new_routes = NO_NAMES
-        return self._must_go_on_waiting(waits=bool(self._new_routes))
-
-    def _must_go_on_waiting(self, *, waits: bool) -> bool:
-        """Return whether to go on waiting, which is never for longer than `order_wait_s`."""
-        if not waits:
-            self._waiting_since = None
-            return False
-        now = self._now()
-        if self._waiting_since is None:
-            self._waiting_since = now
-        if now < self._waiting_since + self._order_wait_s:
-            return True
-        self._waiting_since = None
-        return False
-
-    def _must_wait_for_acks(self) -> bool:
-        """Return whether the client still has time to answer the last response of any type."""
-        return self._hold_until_ack_s is not None and any(
-            map(self._must_wait_for_ack, self.subscriptions)
-        )
-
-    def _must_wait_for_ack(self, type_url: str) -> bool:
-        """Return whether the client still has time to answer the last response of a type."""
-        until = self._unacked_until(type_url)
-        return until is not None and self._now() < until
-
-    def _unacked_until(self, type_url: str) -> float | None:
-        """Return until when the next push of a type waits for the answer to its last."""
-        subscription = self.subscriptions.get(type_url)
-        if self._hold_until_ack_s is None or subscription is None or subscription.is_answered:
-            return None
-        return (subscription.sent_at or 0.0) + self._hold_until_ack_s
-
-    def _must_wait_for_endpoints(self) -> bool:
-        """Return whether new clusters still lack endpoints, so that routes to them would fail.
-
-        A client asks for the endpoints of a new cluster when it has read it, and answers requests
-        that are routed to it with an error meanwhile. A client that does not ask for endpoints is
-        not waited for beyond `order_wait_s`.
-        """
-        endpoints = self.subscriptions.get(ENDPOINT)
-        queries = endpoints is not None and (endpoints.names or endpoints.wildcard)
-        waits = bool(queries and self.warming.awaited)
-        holds = self._must_go_on_waiting(waits=waits)
-        if waits and not holds:
-            self.warming.stop_awaiting(self.warming.awaited)
-        return holds
 
     def _answer(self, query: Query, generate: Generate) -> Iterator[Response]:
         generated = self._contents.answer(query) if self._contents is not None else None
@@ -350,10 +269,8 @@ class StreamState(ABC, Generic[R]):
         times: list[float] = []
         if self._contents is None:
             times += self.removals.due_times()
-        if self._waiting_since is not None:
-            times.append(self._waiting_since + self._order_wait_s)
         times += [at for s in self.subscriptions.values() if (at := s.heartbeat_at) is not None]
-        times += [t for t in map(self._unacked_until, self.subscriptions) if t is not None]
+        times += self._waits.due_times()
         return min(times, default=None)
 
     def _without_endpoints(
