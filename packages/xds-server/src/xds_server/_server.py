@@ -39,9 +39,9 @@ from xds_server.streams._connection import Connection, Taken, Write
 from xds_server.streams._dependencies import Dependencies
 from xds_server.streams._inbox import Read
 from xds_server.streams._needs_push import NeedsPush
-from xds_server.streams._push_description import PushDescriptions
 from xds_server.streams._stream_opener import StreamOpener
 from xds_server.streams._unserved import UnservedTypes
+from xds_server.streams.pushes._push_description import PushDescriptions
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry

@@ -29,10 +29,11 @@ from xds_server.sources._generated import Generated
 from xds_server.sources._generator import Client
 from xds_server.streams._dependencies import Dependencies
 from xds_server.streams._inbox import Inbox, Parse, Read
-from xds_server.streams._last_push import LastPush, PushCounts
 from xds_server.streams._limits import check_names, too_large_response
 from xds_server.streams._stream_log import log_not_read, log_refusal, log_sent, log_too_large
 from xds_server.streams._unserved import empty_answer
+from xds_server.streams.pushes._current_push import CurrentPush
+from xds_server.streams.pushes._last_push import PushCounts
 from xds_server.subscriptions._stream_state import StreamState
 from xds_server.subscriptions._subscription import Query
 
@@ -50,17 +51,12 @@ class Connection(Generic[C]):
 
     __slots__ = (
         "_address",
-        "_catching_up",
         "_closed_because",
         "_connected_since",
         "_delta",
         "_idle",
         "_inbox",
-        "_last_push",
         "_push",
-        "_push_counts",
-        "_push_stuck",
-        "_pushing",
         "_queries",
         "_server",
         "_state",
@@ -90,12 +86,7 @@ class Connection(Generic[C]):
         self._delta = delta
         self._taken: Taken | None = None
         self._connected_since = server.clock.now()
-        self._push: Push | None = None
-        self._pushing: Iterator[Response | None] | None = None
-        self._push_counts: PushCounts | None = None
-        self._last_push: LastPush | None = None
-        self._push_stuck = False
-        self._catching_up = False
+        self._push = CurrentPush()
         self._idle = False
         self._queries: tuple[Query, ...] = ()
         self._writing = self._was_slow = False
@@ -112,7 +103,7 @@ class Connection(Generic[C]):
 
     def start_push(self, push: Push) -> None:
         """Push as soon as the requests that came are answered."""
-        self._push = push
+        self._push.give(push)
         self._wake.set()
 
     @property
@@ -159,7 +150,7 @@ class Connection(Generic[C]):
                 type_url: subscription.status(wall_offset=wall_offset)
                 for type_url, subscription in self._state.subscriptions.items()
             },
-            last_push=None if self._last_push is None else self._last_push.status(),
+            last_push=None if self._push.last is None else self._push.last.status(),
         )
 
     def sent_resources(self) -> Mapping[str, tuple[Resource, ...]]:
@@ -192,7 +183,7 @@ class Connection(Generic[C]):
             raise StreamRefused(grpc.StatusCode.INTERNAL, "internal error") from None
         finally:
             self._worker = None
-            self._finish_push()
+            self._push.give_up()
 
     async def _work(self, write: Write) -> None:
         while True:
@@ -204,7 +195,7 @@ class Connection(Generic[C]):
                 asked = self._take_in(request)
                 if asked is not None and (asked or self._state.has_pending()):
                     await self._send_answers(asked, write)
-                self._push_stuck = False
+                self._push.is_stuck = False
             elif self._inbox.ended:
                 self._inbox.finish()
                 return
@@ -227,7 +218,7 @@ class Connection(Generic[C]):
 
     async def _wake_at(self, at: float) -> None:
         await self._server.clock.sleep(at - self._server.clock.monotonic())
-        self._push_stuck = False
+        self._push.is_stuck = False
         self._wake.set()
         await asyncio.get_running_loop().create_future()  # It wakes the worker once.
 
@@ -239,7 +230,7 @@ class Connection(Generic[C]):
         if not self._idle or self._wake.is_set():
             return False
         self._queries = self._take_in(request) or ()
-        self._push_stuck = False
+        self._push.is_stuck = False
         if self._queries or self._push_is_due() or self._state.is_waiting():
             self._wake.set()
         return True
@@ -274,51 +265,32 @@ class Connection(Generic[C]):
         """Return whether answers made now might refer to resources that the client lacks yet."""
         if all(self._state.can_answer(query) for query in queries):
             return False
-        pushing = self._pushing is not None and not self._catching_up
-        return self._server.is_behind(self, pushing=pushing)
+        return self._server.is_behind(self, pushing=self._push.has_begun_given)
 
     def _nack_of(self, type_url: str) -> Nack | None:
         subscription = self._state.subscriptions.get(type_url)
         return None if subscription is None else subscription.nack
 
     def _push_is_due(self) -> bool:
-        """Return whether there is a push to begin or go on with, or one for deferred queries."""
-        if self._pushing is not None:
-            return not self._push_stuck
-        return self._push is not None or self._state.has_deferred
+        return self._push.is_due(has_deferred=self._state.has_deferred)
 
     async def _send_push(self, write: Write) -> None:
         """Send a push, or go on with it; a stuck push goes on at the client's next request."""
-        metrics, monotonic = self._server.metrics, self._server.clock.monotonic
-        if self._pushing is None:
-            self._catching_up = self._push is None
-            request = _CATCH_UP if self._push is None else self._push.request
-            if self._push is not None:
-                metrics.queue_time.observe(monotonic() - request.started)
-            self._push_counts = None if self._catching_up else PushCounts()
-            self._pushing = self._state.push(partial(self._generate, push=request))
-        push = None if self._catching_up or self._push is None else self._push.request
-        described = self._server.descriptions.of(push)
-        await self._send(
-            self._pushing, write, identifier=described.identifier, counts=self._push_counts
-        )
-        if self._push_stuck:
-            # It waits for a request, not for the network: others may be written to meanwhile.
-            if self._push is not None:
-                self._push.permit.release()
-        elif self._catching_up:
-            self._pushing = None
-            self._catching_up = False
-        else:
-            if self._push is not None:
-                metrics.convergence_time.observe(monotonic() - self._push.request.started)
-            if self._push_counts is not None:
-                self._last_push = self._push_counts.finished(
-                    self._state.subscriptions,
-                    reasons=described.reasons,
-                    at=self._server.clock.now(),
-                )
-            self._finish_push()
+        push, state, clock = self._push, self._state, self._server.clock
+        if push.responses is None:
+            began = push.begin()
+            if push.request is not None:
+                self._server.metrics.queue_time.observe(clock.monotonic() - began.started)
+            push.responses = state.push(partial(self._generate, push=began))
+        request = push.request
+        described = self._server.descriptions.of(request)
+        await self._send(push.responses, write, identifier=described.identifier, counts=push.counts)
+        if push.is_stuck:
+            push.let_others_begin()
+            return
+        if request is not None:
+            self._server.metrics.convergence_time.observe(clock.monotonic() - request.started)
+        push.end(state.subscriptions, reasons=described.reasons, at=clock.now())
 
     async def _send(
         self,
@@ -335,7 +307,7 @@ class Connection(Generic[C]):
         started = monotonic()
         for response in responses:
             if response is None:
-                self._push_stuck = True
+                self._push.is_stuck = True
                 break
             took_s = await self._write(response, write)
             sent = monotonic()
@@ -378,13 +350,6 @@ class Connection(Generic[C]):
         log_too_large(response, max_message_bytes=most, client=self.log_facts())
         raise too_large_response(response, config=self._server.config)
 
-    def _finish_push(self) -> None:
-        push, self._push, self._pushing = self._push, None, None
-        self._push_counts = None
-        if push is not None:
-            push.permit.release()
-            push.done()
-
     def _generate(self, query: Query, *, push: PushRequest | None) -> Generated | None:
         generator = self._server.generators.get(query.type_url)
         if generator is None:
@@ -399,7 +364,3 @@ class Connection(Generic[C]):
                 extra={"client": self.client.id, "type_url": query.type_url},
             )
             return None
-
-
-_CATCH_UP = PushRequest(triggers=("request",), started=0.0)
-"""The push that answers deferred queries: everything may have changed."""

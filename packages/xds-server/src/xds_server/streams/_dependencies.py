@@ -12,8 +12,8 @@ from xds_server._config import ServerConfig
 from xds_server.monitoring._observer import StreamObserver
 from xds_server.pushing._write_room import WriteRoom
 from xds_server.sources._generator import Generator
-from xds_server.streams._push_description import PushDescriptions
 from xds_server.streams._unserved import UnservedTypes
+from xds_server.streams.pushes._push_description import PushDescriptions
 
 if TYPE_CHECKING:
     from xds_server.monitoring._metrics import Metrics
