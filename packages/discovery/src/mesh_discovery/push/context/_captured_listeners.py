@@ -26,7 +26,7 @@ from mesh_discovery.push.context._cache import Cache
 from mesh_discovery.push.context._made_listeners import MadeListeners, OfListener
 from mesh_discovery.push.context._model_change import ModelChange
 from mesh_discovery.push.context._named import named
-from mesh_discovery.push.context._scopes import MOST_SCOPES, Scopes
+from mesh_discovery.push.context._scopes import MOST_OWN, MOST_SCOPES, Scopes
 from mesh_discovery.push.context._shapes import CapturedListenerShape, CapturedOutboundShape
 from xds_server import Generated, Resource
 
@@ -56,7 +56,9 @@ class CapturedListeners:
         self._like: dict[tuple[IpVersions, Naming], _EarlierPlan] = {}
         """A plan for proxies that have these versions of IP and settings of DNS."""
         self._outbound = MadeListeners()
-        self._inbound = Cache[tuple[CapturedInbound, ProxyConfig], tuple[Resource, ...]]()
+        self._inbound = Cache[tuple[CapturedInbound, ProxyConfig], tuple[Resource, ...]](
+            most=MOST_OWN
+        )
 
     def of(self, proxy: Proxy) -> Generated:
         """Return all listeners of a captured sidecar."""
@@ -90,6 +92,8 @@ class CapturedListeners:
         if change.old.mesh_config != change.new.mesh_config:
             return
         self._outbound.adopt(before._outbound, whole=change.only_endpoints)
+        if change.old.trust_domains == change.new.trust_domains:
+            self._inbound.adopt_but(before._inbound, ())
         if change.only_endpoints:
             self._earlier = before._earlier
             self._outbound_plans.adopt_but(before._outbound_plans, ())

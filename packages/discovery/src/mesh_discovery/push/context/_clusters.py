@@ -1,6 +1,7 @@
 """The clusters of proxies: those of services, shared by all, and those of their own ports."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from functools import cached_property
 from itertools import chain
@@ -30,7 +31,7 @@ from mesh_discovery.push.clients._rule_change import RuleChanges
 from mesh_discovery.push.context._cache import Cache
 from mesh_discovery.push.context._model_change import ModelChange
 from mesh_discovery.push.context._named import named
-from mesh_discovery.push.context._scopes import MOST_SCOPES, Scopes
+from mesh_discovery.push.context._scopes import MOST_OWN, MOST_SCOPES, Scopes
 from mesh_discovery.push.context._shapes import ClusterShape
 from xds_server import Basis, Generated, Resource
 
@@ -82,9 +83,23 @@ class _Inbound(NamedTuple):
     port: int
 
 
+class _Content(NamedTuple):
+    """All clusters of a shape, by what they are."""
+
+    outbound: object
+    """The mark of the clusters of services."""
+    own: tuple[tuple[str, str], ...]
+    """The names and versions of all others."""
+
+
 class _Made(NamedTuple):
     generated: Generated
     sent: _Sent
+
+
+def _concerns(change: ModelChange, changed: AbstractSet[str], hosts: Iterable[str]) -> bool:
+    """Tell whether one of some hosts is among those that changed, or may have another rule."""
+    return any(each in changed or change.rule_change.touches(each) for each in hosts)
 
 
 def _edited(sent: _Sent | None, found: _OutboundOf, own: tuple[Resource, ...]) -> Generated | None:
@@ -108,6 +123,8 @@ class Clusters:
         self._scopes = scopes
         self._clients = clients
         self._of_shape = Cache[ClusterShape, _Made]()
+        self._of_content = Cache[_Content, _Made]()
+        """The same by content: one answer for all shapes that come to the same."""
         self._sent = Cache[ClusterShape, _Sent]()
         """What was made of shapes for earlier models, and clients may have."""
         self._outbound = Cache[_OfScope, _OutboundOf](most=MOST_SCOPES)
@@ -117,8 +134,10 @@ class Clusters:
         self._of_service = OfServices[tuple[Resource, ...]]()
         self._by_sni = Cache[ScopeKey, tuple[Resource, ...]](most=MOST_SCOPES)
         self._by_sni_of_service = OfServices[tuple[Resource, ...]]()
-        self._inbound = Cache[tuple[ScopeKey, _Inbound], Resource]()
-        self._captured = Cache[tuple[ScopeKey, CapturedInbound], tuple[Resource, ...]]()
+        self._inbound = Cache[tuple[ScopeKey, _Inbound], Resource](most=MOST_OWN)
+        self._captured = Cache[tuple[ScopeKey, CapturedInbound], tuple[Resource, ...]](
+            most=MOST_OWN
+        )
 
     def of(self, shape: ClusterShape) -> Generated:
         """Return all clusters of the proxies of a shape."""
@@ -138,8 +157,16 @@ class Clusters:
                 self._sent.replace(shape, sent)
         for shape, made in before._of_shape.items():
             self._sent.replace(shape, made.sent)
+        if change.same_sidecars:
+            hosts = {host for _, host in touched}
+            self._inbound.adopt(
+                before._inbound, where=lambda key: not _concerns(change, hosts, [key[1].host])
+            )
+            self._captured.adopt(
+                before._captured,
+                where=lambda key: not _concerns(change, hosts, (p.host for p in key[1].ports)),
+            )
         if change.only_endpoints:
-            # These serve many proxies each. Those of one proxy would stay after it has gone.
             self._outbound.adopt_but(before._outbound, ())
             self._by_sni.adopt_but(before._by_sni, ())
 
@@ -147,12 +174,18 @@ class Clusters:
         found = self._outbound.get(
             _OfScope(shape.scope, shape.place, shape.files), self._make_outbound
         )
-        own = self._own(shape)
-        generated = _edited(self._sent.pop(shape), found, own)
-        if generated is None:
-            outbound = chain.from_iterable(found.clusters.values())
-            generated = Generated(resources=(*outbound, *own))
-        return _Made(generated, _Sent(found.mark, own, generated.basis()))
+        own, sent = self._own(shape), self._sent.pop(shape)
+
+        def make(_: _Content) -> _Made:
+            generated = _edited(sent, found, own)
+            if generated is None:
+                outbound = chain.from_iterable(found.clusters.values())
+                generated = Generated(resources=(*outbound, *own))
+            return _Made(generated, _Sent(found.mark, own, generated.basis()))
+
+        # Most workloads accept on the same ports as others do.
+        content = _Content(found.mark, tuple((each.name, each.version) for each in own))
+        return self._of_content.get(content, make)
 
     def _own(self, shape: ClusterShape) -> tuple[Resource, ...]:
         """Return the clusters of a shape that are not for calls to services by their names."""

@@ -13,6 +13,8 @@ from mesh_discovery.push.context._model_change import ModelChange
 
 MOST_SCOPES = 1000
 """The most values that hold something of every service and that a new context takes over."""
+MOST_OWN = 10_000
+"""The most of those for workloads' own ports; each is a few kilobytes."""
 
 
 class Scopes:
