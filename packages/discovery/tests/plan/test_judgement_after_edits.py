@@ -103,7 +103,11 @@ SPECS: dict[str, st.SearchStrategy[dict[str, Any]]] = {
 SERVICE = object_of(
     SERVICE_ENTRY,
     "x",
-    {"hosts": ["s.example", "*.other"], "ports": [{"number": 80, "name": "http"}]},
+    {
+        "hosts": ["s.example", "*.other"],
+        "resolution": "STATIC",
+        "ports": [{"number": 80, "name": "http"}],
+    },
     namespace="a",
 )
 TRANSLATED = {"internal.istio.io/parents": "x"}
@@ -179,6 +183,26 @@ def test_edits_give_what_a_judgement_from_the_beginning_gives(
         before, judgement = judgement, judge(mesh.model(), judgement)
         assert judgement.problems == judge(mesh.model_of_all()).problems
         assert (judgement.problems == before.problems) or judgement.parts is not before.parts
+
+
+def test_roots_and_delegates_that_come_and_go_are_told_of_at_the_others() -> None:
+    mesh = Mesh()
+    mesh.edit("put", SERVICE)
+    root = object_of(
+        VIRTUAL_SERVICE, "m", {"hosts": ["s.example"], "http": [{"delegate": {"name": "o"}}]}
+    )
+    delegate = object_of(VIRTUAL_SERVICE, "o", {"http": [{"redirect": {"uri": "/"}}]})
+    told: list[list[str]] = []
+    mesh.edit("put", root)
+    judgement = judge(mesh.model())
+    told.append([each.field for each in judgement.problems])
+    for action, item in (("put", delegate), ("delete", root), ("put", root), ("delete", delegate)):
+        mesh.edit(action, item)
+        judgement = judge(mesh.model(), judgement)
+        told.append([each.field for each in judgement.problems])
+
+    at_root = ["spec.http[0].delegate"]
+    assert told == [at_root, [], ["spec"], [], at_root]
 
 
 def test_only_what_was_edited_is_judged_again_and_equal_findings_are_the_same_object() -> None:
