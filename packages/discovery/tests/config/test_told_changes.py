@@ -160,6 +160,8 @@ _RULES = st.builds(
     st.sampled_from(
         [
             "{host: a.example, subsets: [{name: v1, labels: {v: one}}]}",
+            "{host: a.example, subsets: [{name: v2, labels: {v: two}}]}",
+            "{host: '*.example', subsets: [{name: v1, labels: {v: one}}]}",
             "{host: b.example}",
             "{host: '*.example'}",
         ]
@@ -174,6 +176,7 @@ _ROUTES = st.builds(
             "{hosts: [a.example], http: [{route: [{destination: {host: a.example}}]}]}",
             "{hosts: [a.example], http: [{route: [{destination: {host: a.example, subset: v1}}]}]}",
             "{hosts: [b.example], http: [{route: [{destination: {host: nowhere.example}}]}]}",
+            "{hosts: ['*.example'], http: [{route: [{destination: {host: same.example}}]}]}",
             "{hosts: [b.example], gateways: [g], http: [{delegate: {name: t}}]}",
             "{http: [{route: [{destination: {host: b.example}}]}]}",
         ]
