@@ -1,9 +1,11 @@
 """The settings of one proxy: its own ProxyConfig over that of the mesh."""
 
 import logging
+from typing import Any
 
 import pytest
 
+from mesh_configfile import Duration
 from mesh_discovery.config.kinds.mesh_config._proxy_config import (
     ClientCertDetails,
     GatewayTopology,
@@ -12,7 +14,7 @@ from mesh_discovery.config.kinds.mesh_config._proxy_config import (
     ServerHeader,
 )
 from mesh_discovery.plan._proxy import parse_proxy
-from mesh_discovery.plan._proxy_settings import NO_SETTINGS
+from mesh_discovery.plan._proxy_settings import NO_SETTINGS, ProxySettings
 from xds_server import JSON, Node
 
 MESH = ProxyConfig(
@@ -23,14 +25,14 @@ MESH = ProxyConfig(
 
 def settings(config: JSON) -> ProxyConfig:
     node = Node(id="sidecar~10.0.0.1~a.b~b.svc.x", metadata={"PROXY_CONFIG": config})
-    return parse_proxy(node).settings
+    return parse_proxy(node).settings.config
 
 
 def test_a_proxy_without_a_config_has_the_settings_of_the_mesh() -> None:
     own = parse_proxy(Node(id="sidecar~10.0.0.1~a.b~b.svc.x")).settings
 
     assert own is NO_SETTINGS
-    assert own.over(MESH) == MESH
+    assert own.over(MESH).config == MESH
 
 
 def test_a_part_of_its_own_replaces_that_of_the_mesh_as_a_whole() -> None:
@@ -68,3 +70,39 @@ def test_proxies_of_equal_settings_are_equal_and_have_one_hash() -> None:
 
     assert settings(config) == settings(config)
     assert hash(settings(config)) == hash(settings(config))
+
+
+def of_metadata(**metadata: Any) -> ProxySettings:
+    return parse_proxy(Node(id="sidecar~10.0.0.1~a.b~b.svc.x", metadata=metadata)).settings
+
+
+@pytest.mark.parametrize(
+    ("metadata", "wanted"),
+    [
+        ({"HTTP10": "1"}, ProxySettings(accepts_http10=True)),
+        ({"HTTP10": "true"}, NO_SETTINGS),
+        ({"HTTP10": ""}, NO_SETTINGS),
+        ({"IDLE_TIMEOUT": "1m30s"}, ProxySettings(idle_timeout=Duration(90))),
+        ({"IDLE_TIMEOUT": "0s"}, ProxySettings(idle_timeout=Duration(0))),
+        ({"IDLE_TIMEOUT": ""}, NO_SETTINGS),
+        ({"INBOUND_LISTENER_EXACT_BALANCE": "true"}, ProxySettings(balances_inbound=True)),
+        ({"INBOUND_LISTENER_EXACT_BALANCE": True}, ProxySettings(balances_inbound=True)),
+        ({"INBOUND_LISTENER_EXACT_BALANCE": "false"}, NO_SETTINGS),
+    ],
+)
+def test_settings_that_are_node_metadata_of_their_own_are_read(
+    metadata: dict[str, Any], wanted: ProxySettings, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert of_metadata(**metadata) == wanted
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("wrong", ["soon", "-5s", "5", 30.0, "100us", {"s": 1}, "9" * 200 + "s"])
+def test_an_idle_timeout_that_can_not_be_read_is_told_and_there_is_none(
+    wrong: JSON, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert of_metadata(IDLE_TIMEOUT=wrong) is NO_SETTINGS
+
+    (told,) = caplog.records
+    assert "IDLE_TIMEOUT" in told.message
+    assert told.value == wrong  # type: ignore[attr-defined]

@@ -13,10 +13,14 @@ from typing import NamedTuple
 
 from mesh_discovery._addresses import is_ip
 from mesh_discovery.config.kinds.mesh_config._interception import InterceptionMode
-from mesh_discovery.config.kinds.mesh_config._proxy_config import ProxyConfig
 from mesh_discovery.plan._client import ClientFiles
 from mesh_discovery.plan._place import NOWHERE, Place
-from mesh_discovery.plan._proxy_settings import NO_SETTINGS, proxy_settings
+from mesh_discovery.plan._proxy_settings import (
+    NO_SETTINGS,
+    ProxySettings,
+    metadata_flag,
+    proxy_settings,
+)
 from xds_server import Node
 
 
@@ -67,8 +71,8 @@ class Proxy:
     interception: InterceptionMode = InterceptionMode.NONE
     is_unprivileged: bool = False
     """Whether it can't listen on ports below 1024."""
-    settings: ProxyConfig = NO_SETTINGS
-    """Of its own; the rest is as in mesh config (`ProxyConfig.over`)."""
+    settings: ProxySettings = NO_SETTINGS
+    """Of its own; the rest is as in mesh config (`ProxySettings.over`)."""
 
     @property
     def is_captured(self) -> bool:
@@ -116,7 +120,7 @@ def parse_proxy(node: Node, *, domain_suffix: str = "cluster.local") -> Proxy:
         ),
         client_files=_client_files(metadata),
         is_proxyless=is_proxyless,
-        is_unprivileged=_flag(metadata, "UNPRIVILEGED_POD"),
+        is_unprivileged=metadata_flag(metadata, "UNPRIVILEGED_POD"),
         settings=proxy_settings(metadata, node=node.id),
     )
 
@@ -154,12 +158,16 @@ def _naming(
     interception: InterceptionMode,
 ) -> Naming:
     # Agents of gateways ask for names by a setting of their own.
-    answers_dns = _flag(metadata, "DNS_CAPTURE" if kind == "sidecar" else "ENABLE_DNS_SERVER")
+    answers_dns = metadata_flag(
+        metadata, "DNS_CAPTURE" if kind == "sidecar" else "ENABLE_DNS_SERVER"
+    )
     own_listeners = interception is InterceptionMode.NONE and bool(
         _text(metadata, "OUTBOUND_BIND_ADDRESS")
     )
     allocated = (
-        answers_dns and not own_listeners and _flag(metadata, "DNS_AUTO_ALLOCATE", default=True)
+        answers_dns
+        and not own_listeners
+        and metadata_flag(metadata, "DNS_AUTO_ALLOCATE", default=True)
     )
     return Naming(
         answers_dns=answers_dns,
@@ -168,15 +176,6 @@ def _naming(
         if allocated
         else frozenset(),
     )
-
-
-def _flag(metadata: Mapping[str, object], key: str, *, default: bool = False) -> bool:
-    """Read a flag as Istio does: text, since it comes from a variable, or a JSON truth value."""
-    value = metadata.get(key)
-    if isinstance(value, bool):
-        return value
-    text = value.lower() if isinstance(value, str) else ""
-    return text in ("true", "1", "t") if text else default
 
 
 def _address(metadata: Mapping[str, object], key: str) -> str:

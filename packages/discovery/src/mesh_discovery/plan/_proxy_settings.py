@@ -1,14 +1,17 @@
-"""The settings that a proxy's own ProxyConfig has, where they decide what it is sent.
+"""The settings of a proxy's own that decide what it is sent.
 
-Agents send theirs in the node metadata PROXY_CONFIG, merged from files, annotations and
-environment; what a proxy leaves out is as in mesh config's `defaultConfig`.
+Agents send their ProxyConfig in the node metadata PROXY_CONFIG, merged from files, annotations and
+environment; what a proxy leaves out is as in mesh config's `defaultConfig`. Three settings are node
+metadata of their own: HTTP10, IDLE_TIMEOUT and INBOUND_LISTENER_EXACT_BALANCE.
 """
 
 import logging
 from collections.abc import Mapping
+from typing import NamedTuple
 
-from mesh_configfile import Value, field_name
+from mesh_configfile import Duration, DurationError, Value, field_name
 from mesh_configfile.shapes import decode, differences
+from mesh_discovery.config.kinds._checks import duration_mistake
 from mesh_discovery.config.kinds.mesh_config._proxy_config import (
     ProxyConfig,
     proxy_config_mistakes,
@@ -17,21 +20,59 @@ from mesh_discovery.config.kinds.mesh_config._proxy_config import (
 log = logging.getLogger(__name__)
 
 _READ = ("proxyHeaders", "gatewayTopology", "connectionSettings")
-NO_SETTINGS = ProxyConfig()
+_NO_CONFIG = ProxyConfig()
 
 
-def proxy_settings(metadata: Mapping[str, object], *, node: str) -> ProxyConfig:
+class ProxySettings(NamedTuple):
+    """All settings of one proxy that its listeners and routes depend on."""
+
+    config: ProxyConfig = _NO_CONFIG
+    accepts_http10: bool = False
+    """Whether requests of HTTP/1.0 are taken."""
+    idle_timeout: Duration | None = None
+    """Of connections in and out for which nothing else says one."""
+    balances_inbound: bool = False
+    """Whether connections that come in are shared out evenly among Envoy's threads."""
+
+    def over(self, mesh: ProxyConfig) -> "ProxySettings":
+        """Return the settings with what the ProxyConfig leaves out as the mesh has it."""
+        return self._replace(config=self.config.over(mesh))
+
+
+NO_SETTINGS = ProxySettings()
+
+
+def proxy_settings(metadata: Mapping[str, object], *, node: str) -> ProxySettings:
     """Return the settings in a node's metadata; a part that can't be read is left out, and told.
 
     Agents of other versions may have fields that are not known here.
     """
-    config = metadata.get("PROXY_CONFIG")
-    if not isinstance(config, dict):
-        return NO_SETTINGS
-    given: dict[str, Value] = config
+    found = ProxySettings(
+        config=_config(metadata.get("PROXY_CONFIG"), node=node),
+        # By the variable's text alone, as Istio reads it: not `true`.
+        accepts_http10=metadata.get("HTTP10") == "1",
+        idle_timeout=_idle_timeout(metadata.get("IDLE_TIMEOUT"), node=node),
+        balances_inbound=metadata_flag(metadata, "INBOUND_LISTENER_EXACT_BALANCE"),
+    )
+    return NO_SETTINGS if found == NO_SETTINGS else found
+
+
+def metadata_flag(metadata: Mapping[str, object], key: str, *, default: bool = False) -> bool:
+    """Read a flag as Istio does: text, since it comes from a variable, or a JSON truth value."""
+    value = metadata.get(key)
+    if isinstance(value, bool):
+        return value
+    text = value.lower() if isinstance(value, str) else ""
+    return text in ("true", "1", "t") if text else default
+
+
+def _config(given: object, *, node: str) -> ProxyConfig:
+    if not isinstance(given, dict):
+        return _NO_CONFIG
+    config: dict[str, Value] = given
     good: dict[str, Value] = {}
     for name in _READ:
-        value = given.get(name)
+        value = config.get(name)
         if value is None:
             continue
         part: dict[str, Value] = {name: value}
@@ -48,4 +89,22 @@ def proxy_settings(metadata: Mapping[str, object], *, node: str) -> ProxyConfig:
                 "problems": [f"{field_name(path)}: {text}" for path, text in findings],
             },
         )
-    return decode(good, ProxyConfig) if good else NO_SETTINGS
+    return decode(good, ProxyConfig) if good else _NO_CONFIG
+
+
+def _idle_timeout(given: object, *, node: str) -> Duration | None:
+    if given is None or given == "":
+        return None
+    try:
+        found = Duration.parse(given if isinstance(given, str) else repr(given))
+    except DurationError as wrong:
+        problem: str | None = str(wrong)
+    else:
+        problem = duration_mistake(found) if found else None
+        if problem is None:
+            return found
+    log.warning(
+        "a proxy's node metadata IDLE_TIMEOUT can't be read, connections have no such timeout",
+        extra={"node": node, "value": given, "problem": problem},
+    )
+    return None

@@ -102,6 +102,10 @@ POLICIES = [
     ),
     SIDECAR,
 ]
+_OF_NODES: tuple[dict[str, str], ...] = (
+    {},
+    {"HTTP10": "1", "IDLE_TIMEOUT": "90s", "INBOUND_LISTENER_EXACT_BALANCE": "true"},
+)
 MESH = """\
 apiVersion: mesh.istio.io/v1alpha1
 kind: MeshConfig
@@ -129,6 +133,7 @@ async def test_envoy_takes_what_captured_proxies_are_sent(
             INTERCEPTION_MODE=mode,
             INSTANCE_IPS=own,
             DNS_CAPTURE=str(number % 2 == 0),
+            **_OF_NODES[number % 2],
         )
         listeners = context.listeners(sidecar)
         assert len(listeners.resources) > 20

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from mesh_discovery._addresses import socket_path
 from mesh_discovery.config.kinds._protocol import Protocol
-from mesh_discovery.config.kinds.mesh_config._proxy_config import GatewayTopology, ProxyConfig
+from mesh_discovery.config.kinds.mesh_config._proxy_config import GatewayTopology
 from mesh_discovery.generate._messages import (
     address,
     address_pb2,
@@ -23,7 +23,7 @@ from mesh_discovery.generate.listeners._manager_settings import ManagerSettings,
 from mesh_discovery.generate.listeners._tcp import tcp_chain
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.plan import _envoy_names as names
-from mesh_discovery.plan._proxy_settings import NO_SETTINGS
+from mesh_discovery.plan._proxy_settings import NO_SETTINGS, ProxySettings
 from mesh_discovery.plan.gateway._chains import GatewayChain
 from mesh_discovery.plan.gateway._servers import Place, PlannedListener
 from mesh_discovery.plan.l4._chains import TcpChain
@@ -40,7 +40,7 @@ class RouterSettings(NamedTuple):
 
     addresses: tuple[str, ...]
     topology: GatewayTopology
-    proxy: ProxyConfig = NO_SETTINGS
+    proxy: ProxySettings = NO_SETTINGS
 
 
 def gateway_listener(
@@ -98,6 +98,7 @@ def _chain(
         made = tcp_chain(
             TcpChain(target=chain.target, server_names=chain.server_names, origin=chain.origin),
             model,
+            router.proxy,
         )
     else:
         stat_prefix = f"outbound_{listener_name}"

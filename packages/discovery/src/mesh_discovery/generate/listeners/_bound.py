@@ -5,7 +5,6 @@ would silently get a share of the connections, to be sent on under the wrong ide
 """
 
 from mesh_discovery.config.kinds._peer_authentication import MutualTlsMode
-from mesh_discovery.config.kinds.mesh_config._proxy_config import ProxyConfig
 from mesh_discovery.generate import _tls as tls
 from mesh_discovery.generate._messages import (
     address,
@@ -15,6 +14,7 @@ from mesh_discovery.generate._messages import (
     listener_pb2,
     wrappers_pb2,
 )
+from mesh_discovery.generate.listeners._balance import balance
 from mesh_discovery.generate.listeners._connection_managers import (
     bound_outbound_manager,
     inbound_manager,
@@ -27,7 +27,7 @@ from mesh_discovery.model._model import MeshModel
 from mesh_discovery.plan import _envoy_names as names
 from mesh_discovery.plan._inbound import InboundPort
 from mesh_discovery.plan._outbound import HttpOutbound, Outbound, TcpOutbound
-from mesh_discovery.plan._proxy_settings import NO_SETTINGS
+from mesh_discovery.plan._proxy_settings import NO_SETTINGS, ProxySettings
 from mesh_discovery.plan.l4._chains import TcpChain, to_cluster
 
 _FALSE = wrappers_pb2.BoolValue(value=False)
@@ -35,12 +35,13 @@ _MATCH = listener_components_pb2.FilterChainMatch
 
 
 def inbound_listener(
-    port: InboundPort, model: MeshModel, proxy: ProxyConfig = NO_SETTINGS
+    port: InboundPort, model: MeshModel, proxy: ProxySettings = NO_SETTINGS
 ) -> listener_pb2.Listener:
     """Make the listener of a workload's port, with mutual TLS by the port's mode."""
     name = names.listener(port.bind, port.number)
     permissive = port.mode is MutualTlsMode.PERMISSIVE
     listener = _listener(name, port.bind, port.number, base_pb2.TrafficDirection.INBOUND)
+    balance(listener, proxy)
     listener.filter_chains.extend(_inbound_chains(port, model, name, proxy))
     if permissive:
         listener.listener_filters.append(tls_inspector())
@@ -51,7 +52,7 @@ def inbound_listener(
 
 
 def _inbound_chains(
-    port: InboundPort, model: MeshModel, name: str, proxy: ProxyConfig
+    port: InboundPort, model: MeshModel, name: str, proxy: ProxySettings
 ) -> list[listener_components_pb2.FilterChain]:
     filters = [_inbound_filter(port, model, proxy)]
     chain = listener_components_pb2.FilterChain
@@ -84,10 +85,10 @@ def _inbound_chains(
 
 
 def _inbound_filter(
-    port: InboundPort, model: MeshModel, proxy: ProxyConfig
+    port: InboundPort, model: MeshModel, proxy: ProxySettings
 ) -> listener_components_pb2.Filter:
     if not port.protocol.is_http:
-        return cluster_proxy(names.inbound_cluster(port.number), model)
+        return cluster_proxy(names.inbound_cluster(port.number), model, proxy)
     stat_prefix = f"inbound_{names.listener(port.bind, port.number)}"
     settings = ManagerSettings(mesh=model.mesh_config, proxy=proxy)
     return inbound_manager(stat_prefix, inbound_routes(port, model), settings)
@@ -96,7 +97,7 @@ def _inbound_filter(
 def outbound_listener(
     outbound: Outbound,
     model: MeshModel,
-    proxy: ProxyConfig = NO_SETTINGS,
+    proxy: ProxySettings = NO_SETTINGS,
     *,
     chains: tuple[TcpChain, ...] = (),
 ) -> listener_pb2.Listener:
@@ -109,7 +110,7 @@ def outbound_listener(
         listener.filter_chains.append(listener_components_pb2.FilterChain(filters=[manager]))
     else:
         chains = chains or (TcpChain(target=to_cluster(outbound.cluster)),)
-        listener.filter_chains.extend(tcp_chain(each, model) for each in chains)
+        listener.filter_chains.extend(tcp_chain(each, model, proxy) for each in chains)
         if any(each.needs_sni for each in chains):
             listener.listener_filters.append(tls_inspector())
     if isinstance(outbound, TcpOutbound) or outbound.is_virtual_address:

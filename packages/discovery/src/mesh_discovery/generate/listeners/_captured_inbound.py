@@ -4,7 +4,6 @@ Its chains tell the ports apart, and on each port the mesh's TLS from the applic
 """
 
 from mesh_discovery.config.kinds._protocol import Protocol
-from mesh_discovery.config.kinds.mesh_config._proxy_config import ProxyConfig
 from mesh_discovery.generate import _tls as tls
 from mesh_discovery.generate._access_log import refused_connection_logs
 from mesh_discovery.generate._messages import (
@@ -15,6 +14,7 @@ from mesh_discovery.generate._messages import (
     listener_pb2,
     wrappers_pb2,
 )
+from mesh_discovery.generate.listeners._balance import balance
 from mesh_discovery.generate.listeners._captured_outbound import receiving_listener
 from mesh_discovery.generate.listeners._connection_managers import inbound_manager
 from mesh_discovery.generate.listeners._filters import (
@@ -24,13 +24,14 @@ from mesh_discovery.generate.listeners._filters import (
     original_source,
     tls_inspector,
 )
-from mesh_discovery.generate.listeners._manager_settings import ManagerSettings
+from mesh_discovery.generate.listeners._manager_settings import ManagerSettings, plain_http
 from mesh_discovery.generate.listeners._tcp import cluster_proxy, mongo_statistics
 from mesh_discovery.generate.routes._inbound import inbound_routes, passthrough_routes
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.plan import _envoy_names as names
-from mesh_discovery.plan._proxy_settings import NO_SETTINGS
+from mesh_discovery.plan._proxy_settings import NO_SETTINGS, ProxySettings
 from mesh_discovery.plan.capture._chain_kinds import (
+    PLAIN_HTTP,
     ChainKind,
     needs_http_inspector,
     needs_tls_inspector,
@@ -43,7 +44,7 @@ _Match = listener_components_pb2.FilterChainMatch
 
 
 def virtual_inbound(
-    inbound: CapturedInbound, model: MeshModel, proxy: ProxyConfig = NO_SETTINGS
+    inbound: CapturedInbound, model: MeshModel, proxy: ProxySettings = NO_SETTINGS
 ) -> listener_pb2.Listener:
     """Make the listener of a workload."""
     port = model.mesh_config.proxy_inbound_listen_port
@@ -56,6 +57,7 @@ def virtual_inbound(
         keeps_source=inbound.keeps_source,
         is_inbound=True,
     )
+    balance(listener, proxy)
     listener.filter_chains.append(
         # A connection to this port itself would come back for ever.
         _Chain(
@@ -85,7 +87,7 @@ def virtual_inbound(
 
 
 def bound_inbound(
-    port: CapturedPort, model: MeshModel, proxy: ProxyConfig = NO_SETTINGS
+    port: CapturedPort, model: MeshModel, proxy: ProxySettings = NO_SETTINGS
 ) -> listener_pb2.Listener:
     """Make the listener of a port that the proxy binds, as its Sidecar says."""
     listener = listener_pb2.Listener(
@@ -97,6 +99,7 @@ def bound_inbound(
         listener_filters_timeout=duration(model.mesh_config.protocol_detection_timeout),
         continue_on_listener_filters_timeout=True,
     )
+    balance(listener, proxy)
     settings = ManagerSettings(mesh=model.mesh_config, proxy=proxy)
     for each in port.kinds:
         chain = _own_chain(port, each, model, settings)
@@ -122,8 +125,8 @@ def _own_chain(
             is_grpc_web=port.is_grpc_web,
         )
     else:
-        inner = cluster_proxy(names.inbound_cluster(port.number), model)
-    chain = _chain(name, port.number, kind, inner, model)
+        inner = cluster_proxy(names.inbound_cluster(port.number), model, settings.proxy)
+    chain = _chain(name, port.number, kind, inner, model, settings=settings)
     if port.protocol is Protocol.MONGO:
         chain.filters.insert(0, mongo_statistics(names.inbound_cluster(port.number)))
     return chain
@@ -137,8 +140,8 @@ def _other_chain(
         inner = inbound_manager("inbound_0.0.0.0_0", passthrough_routes(port.number or 0), settings)
     else:
         name = VIRTUAL_INBOUND
-        inner = cluster_proxy(names.INBOUND_PASSTHROUGH, model)
-    return _chain(name, port.number, kind, inner, model)
+        inner = cluster_proxy(names.INBOUND_PASSTHROUGH, model, settings.proxy)
+    return _chain(name, port.number, kind, inner, model, settings=settings)
 
 
 def _chain(
@@ -147,8 +150,11 @@ def _chain(
     kind: ChainKind,
     inner: listener_components_pb2.Filter,
     model: MeshModel,
+    *,
+    settings: ManagerSettings,
 ) -> listener_components_pb2.FilterChain:
-    match = _Match(transport_protocol=kind.transport, application_protocols=kind.alpn)
+    alpn = plain_http(settings.proxy) if kind.alpn == PLAIN_HTTP else kind.alpn
+    match = _Match(transport_protocol=kind.transport, application_protocols=alpn)
     if port is not None:
         match.destination_port.CopyFrom(wrappers_pb2.UInt32Value(value=port))
     chain = _Chain(name=name, filter_chain_match=match, filters=[inner])

@@ -5,7 +5,6 @@ address and port that it was going to, and keeps those for which there is none.
 """
 
 from mesh_discovery._addresses import socket_path
-from mesh_discovery.config.kinds.mesh_config._proxy_config import ProxyConfig
 from mesh_discovery.generate import _access_log as logs
 from mesh_discovery.generate._messages import (
     address,
@@ -18,12 +17,12 @@ from mesh_discovery.generate._messages import (
 )
 from mesh_discovery.generate.listeners._connection_managers import captured_outbound_manager
 from mesh_discovery.generate.listeners._filters import http_inspector, tls_inspector
-from mesh_discovery.generate.listeners._manager_settings import ManagerSettings
+from mesh_discovery.generate.listeners._manager_settings import ManagerSettings, plain_http
 from mesh_discovery.generate.listeners._tcp import cluster_proxy, tcp_chain, tcp_proxy
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.plan import _envoy_names as names
-from mesh_discovery.plan._proxy_settings import NO_SETTINGS
-from mesh_discovery.plan.capture._chain_kinds import PLAIN, PLAIN_HTTP
+from mesh_discovery.plan._proxy_settings import NO_SETTINGS, ProxySettings
+from mesh_discovery.plan.capture._chain_kinds import PLAIN
 from mesh_discovery.plan.capture._listeners import CapturedListener, HttpChain, IpVersions
 from mesh_discovery.plan.l4._chains import TcpChain, TcpTarget
 
@@ -35,7 +34,12 @@ _FALSE = wrappers_pb2.BoolValue(value=False)
 
 
 def virtual_outbound(
-    ips: IpVersions, rest: TcpTarget, model: MeshModel, *, keeps_source: bool
+    ips: IpVersions,
+    rest: TcpTarget,
+    model: MeshModel,
+    proxy: ProxySettings = NO_SETTINGS,
+    *,
+    keeps_source: bool,
 ) -> listener_pb2.Listener:
     """Make the listener that all connections of the workload come to.
 
@@ -55,7 +59,7 @@ def virtual_outbound(
                 filter_chain_match=_Match(destination_port=wrappers_pb2.UInt32Value(value=port)),
                 filters=[cluster_proxy(names.BLACK_HOLE, model)],
             ),
-            _Chain(name="virtualOutbound-catchall-tcp", filters=[tcp_proxy(rest, model)]),
+            _Chain(name="virtualOutbound-catchall-tcp", filters=[tcp_proxy(rest, model, proxy)]),
         ]
     )
     return listener
@@ -88,7 +92,7 @@ def receiving_listener(
 
 
 def captured_outbound(
-    listener: CapturedListener, model: MeshModel, proxy: ProxyConfig = NO_SETTINGS
+    listener: CapturedListener, model: MeshModel, proxy: ProxySettings = NO_SETTINGS
 ) -> listener_pb2.Listener:
     """Make the listener of an address and port."""
     path = socket_path(listener.bind)
@@ -121,13 +125,13 @@ def captured_outbound(
 
 
 def _add_chains(
-    made: listener_pb2.Listener, listener: CapturedListener, model: MeshModel, proxy: ProxyConfig
+    made: listener_pb2.Listener, listener: CapturedListener, model: MeshModel, proxy: ProxySettings
 ) -> None:
     for each in listener.chains:
         chain = (
             _http_chain(each, f"outbound_{made.name}", model, proxy)
             if isinstance(each, HttpChain)
-            else tcp_chain(each, model)
+            else tcp_chain(each, model, proxy)
         )
         takes_all = not each.detected if isinstance(each, HttpChain) else each.takes_all
         if takes_all and len(listener.chains) > 1:
@@ -140,12 +144,12 @@ def _add_chains(
     )
     if not has_rest:
         made.default_filter_chain.CopyFrom(
-            _Chain(name="PassthroughFilterChain", filters=[tcp_proxy(listener.rest, model)])
+            _Chain(name="PassthroughFilterChain", filters=[tcp_proxy(listener.rest, model, proxy)])
         )
 
 
 def _http_chain(
-    chain: HttpChain, stat_prefix: str, model: MeshModel, proxy: ProxyConfig
+    chain: HttpChain, stat_prefix: str, model: MeshModel, proxy: ProxySettings
 ) -> listener_components_pb2.FilterChain:
     manager = captured_outbound_manager(
         stat_prefix,
@@ -156,7 +160,7 @@ def _http_chain(
     made = _Chain(filters=[manager])
     if chain.detected:
         made.filter_chain_match.CopyFrom(
-            _Match(transport_protocol=PLAIN, application_protocols=PLAIN_HTTP)
+            _Match(transport_protocol=PLAIN, application_protocols=plain_http(proxy))
         )
     return made
 

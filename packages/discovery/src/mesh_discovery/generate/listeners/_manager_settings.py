@@ -1,4 +1,4 @@
-"""The settings of MeshConfig and of ProxyConfig that HTTP connection managers have.
+"""The settings of the mesh and of a proxy that HTTP connection managers have.
 
 Which headers proxies set by themselves, how paths are normalized, and how long and how much clients
 may ask. Gateways of the profile EDGE have bounds where nothing is set.
@@ -15,7 +15,6 @@ from mesh_discovery.config.kinds.mesh_config._proxy_config import (
     ConnectionProfile,
     ConnectionSettings,
     EscapedSlashesAction,
-    ProxyConfig,
     ProxyHeaders,
     UnderscoresAction,
 )
@@ -27,6 +26,8 @@ from mesh_discovery.generate._messages import (
     protocol_pb2,
     wrappers_pb2,
 )
+from mesh_discovery.plan._proxy_settings import ProxySettings
+from mesh_discovery.plan.capture._chain_kinds import PLAIN_HTTP
 
 _Manager = http_connection_manager_pb2.HttpConnectionManager
 _KIB = 1024
@@ -59,16 +60,18 @@ class ManagerSettings:
     """All settings that are not of one port or one route."""
 
     mesh: MeshConfigSpec
-    proxy: ProxyConfig
+    proxy: ProxySettings
 
     @property
     def headers(self) -> ProxyHeaders:
         """The headers that the proxy sets by itself."""
-        return self.proxy.proxy_headers or _NO_HEADERS
+        return self.proxy.config.proxy_headers or _NO_HEADERS
 
     def connections(self, side: Side) -> ConnectionSettings:
         """Return the bounds of clients' connections."""
-        own = self.proxy.connection_settings or NO_CONNECTION_SETTINGS
+        own = self.proxy.config.connection_settings or NO_CONNECTION_SETTINGS
+        if own.http_idle_timeout is None and self.proxy.idle_timeout is not None:
+            own = msgspec.structs.replace(own, http_idle_timeout=self.proxy.idle_timeout)
         if side is not Side.GATEWAY or own.profile is not ConnectionProfile.EDGE:
             return own
         given = {
@@ -83,10 +86,12 @@ _NO_HEADERS = ProxyHeaders()
 
 
 def apply_settings(manager: _Manager, settings: ManagerSettings, side: Side) -> None:
-    """Set what MeshConfig and ProxyConfig say of a connection manager."""
+    """Set what the mesh and the proxy say of a connection manager."""
     _normalize_paths(manager, settings)
     _set_headers(manager, settings.headers, side)
     _bound(manager, settings.connections(side))
+    if settings.proxy.accepts_http10:
+        manager.http_protocol_options.accept_http_10 = True
 
 
 def suppresses_debug_headers(settings: ManagerSettings) -> bool:
@@ -179,3 +184,8 @@ def _bound(manager: _Manager, settings: ConnectionSettings) -> None:
         manager.path_with_escaped_slashes_action = _Manager.PathWithEscapedSlashesAction.Value(
             slashes
         )
+
+
+def plain_http(proxy: ProxySettings) -> tuple[str, ...]:
+    """Return the protocols that plaintext is found to be by its first bytes which are requests."""
+    return ("http/1.0", *PLAIN_HTTP) if proxy.accepts_http10 else PLAIN_HTTP

@@ -16,10 +16,13 @@ from mesh_discovery.generate._messages import (
 from mesh_discovery.generate._passthrough import sni_lookup
 from mesh_discovery.generate.listeners._filters import network_filter
 from mesh_discovery.model._model import MeshModel
+from mesh_discovery.plan._proxy_settings import NO_SETTINGS, ProxySettings
 from mesh_discovery.plan.l4._chains import Origin, TcpChain, TcpTarget, to_cluster
 
 
-def tcp_proxy(target: TcpTarget, model: MeshModel) -> listener_components_pb2.Filter:
+def tcp_proxy(
+    target: TcpTarget, model: MeshModel, settings: ProxySettings = NO_SETTINGS
+) -> listener_components_pb2.Filter:
     """Make the filter that forwards connections to a target."""
     proxy = tcp_proxy_pb2.TcpProxy(
         stat_prefix=target.stat_prefix, access_log=access_logs(model.mesh_config)
@@ -36,8 +39,9 @@ def tcp_proxy(target: TcpTarget, model: MeshModel) -> listener_components_pb2.Fi
                 ]
             )
         )
-    if target.idle_timeout is not None:
-        proxy.idle_timeout.CopyFrom(duration(target.idle_timeout))
+    idle = target.idle_timeout if target.idle_timeout is not None else settings.idle_timeout
+    if idle is not None:
+        proxy.idle_timeout.CopyFrom(duration(idle))
     if target.max_duration is not None:
         proxy.max_downstream_connection_duration.CopyFrom(duration(target.max_duration))
     if target.by_source_address:
@@ -49,14 +53,18 @@ def tcp_proxy(target: TcpTarget, model: MeshModel) -> listener_components_pb2.Fi
     return network_filter("envoy.filters.network.tcp_proxy", proxy)
 
 
-def cluster_proxy(cluster: str, model: MeshModel) -> listener_components_pb2.Filter:
+def cluster_proxy(
+    cluster: str, model: MeshModel, settings: ProxySettings = NO_SETTINGS
+) -> listener_components_pb2.Filter:
     """Make the filter that forwards connections to one cluster."""
-    return tcp_proxy(to_cluster(cluster), model)
+    return tcp_proxy(to_cluster(cluster), model, settings)
 
 
-def tcp_chain(chain: TcpChain, model: MeshModel) -> listener_components_pb2.FilterChain:
+def tcp_chain(
+    chain: TcpChain, model: MeshModel, settings: ProxySettings = NO_SETTINGS
+) -> listener_components_pb2.FilterChain:
     """Make a chain with its match."""
-    made = listener_components_pb2.FilterChain(filters=_filters(chain.target, model))
+    made = listener_components_pb2.FilterChain(filters=_filters(chain.target, model, settings))
     if not chain.takes_all:
         made.filter_chain_match.CopyFrom(
             listener_components_pb2.FilterChainMatch(
@@ -76,8 +84,10 @@ def mongo_statistics(stat_prefix: str) -> listener_components_pb2.Filter:
     )
 
 
-def _filters(target: TcpTarget, model: MeshModel) -> list[listener_components_pb2.Filter]:
-    found = [tcp_proxy(target, model)]
+def _filters(
+    target: TcpTarget, model: MeshModel, settings: ProxySettings
+) -> list[listener_components_pb2.Filter]:
+    found = [tcp_proxy(target, model, settings)]
     if target.is_mongo:
         found.insert(0, mongo_statistics(target.stat_prefix))
     if target.looked_up_port is not None:

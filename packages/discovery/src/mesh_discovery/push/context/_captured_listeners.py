@@ -8,7 +8,6 @@ whose workloads accept the same.
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from mesh_discovery.config.kinds.mesh_config._proxy_config import ProxyConfig
 from mesh_discovery.generate.listeners._captured_inbound import bound_inbound, virtual_inbound
 from mesh_discovery.generate.listeners._captured_outbound import (
     captured_outbound,
@@ -18,6 +17,7 @@ from mesh_discovery.model._model import MeshModel
 from mesh_discovery.plan import _envoy_names as names
 from mesh_discovery.plan._outbound import Conflict
 from mesh_discovery.plan._proxy import Naming, Proxy
+from mesh_discovery.plan._proxy_settings import ProxySettings
 from mesh_discovery.plan.capture._egress import egress_in, unknown_target
 from mesh_discovery.plan.capture._inbound import CapturedInbound, plan_captured_inbound
 from mesh_discovery.plan.capture._listeners import LOOPBACKS, CapturedListener, IpVersions
@@ -56,7 +56,7 @@ class CapturedListeners:
         self._like: dict[tuple[IpVersions, Naming], _EarlierPlan] = {}
         """A plan for proxies that have these versions of IP and settings of DNS."""
         self._outbound = MadeListeners()
-        self._inbound = Cache[tuple[CapturedInbound, ProxyConfig], tuple[Resource, ...]](
+        self._inbound = Cache[tuple[CapturedInbound, ProxySettings], tuple[Resource, ...]](
             most=MOST_OWN
         )
 
@@ -142,7 +142,11 @@ class CapturedListeners:
         inbound = shape.inbound
         rest = unknown_target(self._scopes.get(shape.outbound.scope))
         receiving = virtual_outbound(
-            inbound.ips, rest, self._model, keeps_source=inbound.keeps_source
+            inbound.ips,
+            rest,
+            self._model,
+            shape.settings,
+            keeps_source=inbound.keeps_source,
         )
         return Generated(
             resources=(
@@ -164,13 +168,13 @@ class CapturedListeners:
                 for each in listeners:
                     yield self._outbound_listener(each, shape.settings)
 
-    def _outbound_listener(self, listener: CapturedListener, settings: ProxyConfig) -> Resource:
+    def _outbound_listener(self, listener: CapturedListener, settings: ProxySettings) -> Resource:
         return self._outbound.get(OfListener(listener, settings), self._make_outbound)
 
     def _make_outbound(self, key: OfListener) -> Resource:
         return named(captured_outbound(key.listener, self._model, key.settings))
 
-    def _make_inbound(self, key: tuple[CapturedInbound, ProxyConfig]) -> tuple[Resource, ...]:
+    def _make_inbound(self, key: tuple[CapturedInbound, ProxySettings]) -> tuple[Resource, ...]:
         inbound, settings = key
         made = (
             virtual_inbound(inbound, self._model, settings),
@@ -181,4 +185,4 @@ class CapturedListeners:
 
 class _OfPlan(NamedTuple):
     shape: CapturedOutboundShape
-    settings: ProxyConfig
+    settings: ProxySettings

@@ -123,7 +123,9 @@ class PushContext:
             return self._routers.routes(proxy, wanted)
         settings = proxy.settings.over(self.model.mesh_config.default_config)
         return self._routes.of(
-            RouteShape(self._scopes.key_of(proxy), proxy.domain, wanted, RouteHeaders.of(settings))
+            RouteShape(
+                self._scopes.key_of(proxy), proxy.domain, wanted, RouteHeaders.of(settings.config)
+            )
         )
 
     def names(self, proxy: Proxy) -> Generated:

@@ -3,12 +3,12 @@
 from functools import partial
 from typing import NamedTuple
 
-from mesh_discovery.config.kinds.mesh_config._proxy_config import ProxyConfig
 from mesh_discovery.generate.listeners._bound import inbound_listener, outbound_listener
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.plan._inbound import InboundPlan, InboundPort, plan_inbound
 from mesh_discovery.plan._outbound import Conflict, Outbound, OutboundPlan, plan_outbound
 from mesh_discovery.plan._proxy import Proxy
+from mesh_discovery.plan._proxy_settings import ProxySettings
 from mesh_discovery.plan.l4._chains import TcpChain
 from mesh_discovery.plan.l4._scoped import routes_in, targets_in
 from mesh_discovery.push.context._cache import Cache
@@ -23,7 +23,7 @@ class _Routed(NamedTuple):
 
     listener: Outbound
     chains: tuple[TcpChain, ...]
-    settings: ProxyConfig
+    settings: ProxySettings
 
 
 class Listeners:
@@ -35,7 +35,7 @@ class Listeners:
         self._inbound_plans = Cache[Proxy, InboundPlan]()
         self._outbound_plans = Cache[OutboundShape, OutboundPlan]()
         self._of_shape = Cache[ListenerShape, Generated]()
-        self._inbound = Cache[tuple[InboundPort, ProxyConfig], Resource]()
+        self._inbound = Cache[tuple[InboundPort, ProxySettings], Resource]()
         self._outbound = Cache[_Routed, Resource]()
 
     def of(self, proxy: Proxy) -> Generated:
@@ -97,7 +97,7 @@ class Listeners:
         )
         return Generated(resources=(*inbound, *outbound))
 
-    def _make_inbound(self, key: tuple[InboundPort, ProxyConfig]) -> Resource:
+    def _make_inbound(self, key: tuple[InboundPort, ProxySettings]) -> Resource:
         port, settings = key
         return named(inbound_listener(port, self._model, settings))
 

@@ -7,7 +7,7 @@ compared, and none is hashed.
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
-from mesh_discovery.config.kinds.mesh_config._proxy_config import ProxyConfig
+from mesh_discovery.plan._proxy_settings import ProxySettings
 from mesh_discovery.plan.capture._listeners import CapturedListener
 from xds_server import Resource
 
@@ -16,7 +16,7 @@ class OfListener(NamedTuple):
     """All that an outbound listener's resource depends on, but for the mesh's own settings."""
 
     listener: CapturedListener
-    settings: ProxyConfig
+    settings: ProxySettings
 
 
 _Where = tuple[str, int]

@@ -144,15 +144,15 @@ class Routers:
         if proxy.naming.own_listeners:
             # Its node says where: several gateways may be on one machine.
             addresses = (proxy.outbound_address,)
-        config = proxy.settings.over(model.mesh_config.default_config)
+        settings = proxy.settings.over(model.mesh_config.default_config)
         return RouterShape(
             scope=self._scopes.key_of(proxy),
             gateways=tuple(each.key for each in self.gateways(proxy)),
             target_ports=tuple(target_ports(proxy, model).items()),
             settings=RouterSettings(
                 addresses=addresses,
-                topology=config.gateway_topology or _NO_TOPOLOGY,
-                proxy=config,
+                topology=settings.config.gateway_topology or _NO_TOPOLOGY,
+                proxy=settings,
             ),
             unprivileged=proxy.is_unprivileged,
         )
@@ -188,7 +188,7 @@ class Routers:
         scope = self._scopes.get(shape.scope)
         virtual_services = self._model.virtual_services
         namespace, labels = shape.scope.namespace, shape.scope.labels
-        headers = RouteHeaders.of(shape.settings.proxy)
+        headers = RouteHeaders.of(shape.settings.proxy.config)
 
         def routes_of(each: VirtualService, server: PlannedServer) -> PackedRoutes | None:
             port = server.server.port.number

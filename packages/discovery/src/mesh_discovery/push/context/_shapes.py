@@ -11,6 +11,7 @@ from mesh_discovery.plan._client import ClientFiles
 from mesh_discovery.plan._inbound import InboundPort
 from mesh_discovery.plan._place import Place
 from mesh_discovery.plan._proxy import Naming
+from mesh_discovery.plan._proxy_settings import ProxySettings
 from mesh_discovery.plan.capture._inbound import CapturedInbound
 from mesh_discovery.plan.capture._listeners import IpVersions
 
@@ -45,7 +46,7 @@ class CapturedListenerShape(NamedTuple):
     outbound: CapturedOutboundShape
     inbound: CapturedInbound
     own: frozenset[str]
-    settings: ProxyConfig
+    settings: ProxySettings
 
 
 class ClusterShape(NamedTuple):
@@ -66,7 +67,7 @@ class ListenerShape(NamedTuple):
 
     outbound: OutboundShape
     inbound: tuple[InboundPort, ...]
-    settings: ProxyConfig
+    settings: ProxySettings
 
 
 class EndpointShape(NamedTuple):
