@@ -55,6 +55,8 @@ class ServedFiles:
 
     served: Mapping[str, Served] = field(default_factory=dict)
     wrong: Mapping[str, WrongFile] = field(default_factory=dict)
+    owners: Mapping[ObjectKey, str] = field(default_factory=dict, compare=False, repr=False)
+    """The files that the objects are in."""
 
 
 def serve_last_good(
@@ -77,7 +79,7 @@ def serve_last_good(
     if changed is not None and not before.wrong and not unlisted:
         edited = _edited(before, seen, changed, now)
         if edited is not None:
-            return ServedFiles(served={**before.served, **edited})
+            return edited
     former = _former_names(before, seen, unlisted)
     below_unlisted = {
         path: served
@@ -108,26 +110,39 @@ def serve_last_good(
             kept_from=max((each.read_at for each in kept), default=None),
             digest=seen[path].digest,
         )
-    return ServedFiles(served=served, wrong=wrong)
+    owners = {key: path for path, each in served.items() for key in each.content.by_key}
+    return ServedFiles(served=served, wrong=wrong, owners=owners)
 
 
 def _edited(
     before: ServedFiles, seen: Mapping[str, FoundFile], changed: Iterable[str], now: float
-) -> dict[str, Served] | None:
-    """Return what is served of files that have no mistake and no object that they had not.
+) -> ServedFiles | None:
+    """Return what is served after changes without a mistake; it costs what changed.
 
-    None if there are others among them: then all files have to be looked at together.
+    None if a file has one, or an object that another file has: then all are looked at together.
     """
     found: dict[str, Served] = {}
+    gone: set[str] = set()
+    owners = before.owners
     for path in changed:
         look, known = seen.get(path), before.served.get(path)
-        if look is None or known is None or look.content.problems:
+        if look is not None and look.content.problems:
             return None
-        if not look.content.by_key.keys() <= known.content.by_key.keys():
+        has = look.content.by_key.keys() if look is not None else set[ObjectKey]()
+        had = known.content.by_key.keys() if known is not None else set[ObjectKey]()
+        if not owners.keys().isdisjoint(has - had):
             return None
-        if look.digest != known.digest:
+        if has != had:
+            kept = {key: owner for key, owner in owners.items() if key not in had - has}
+            owners = kept | dict.fromkeys(has - had, path)
+        if look is None:
+            gone.add(path)
+        elif known is None or look.digest != known.digest:
             found[path] = Served(content=look.content, digest=look.digest, read_at=now)
-    return found
+    served = {**before.served, **found}
+    if gone or len(served) > len(before.served):
+        served = {path: served[path] for path in seen}
+    return ServedFiles(served=served, owners=owners)
 
 
 def _former_names(

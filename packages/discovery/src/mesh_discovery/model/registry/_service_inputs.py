@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from mesh_discovery._edits import edits
 from mesh_discovery.config._objects import ConfigObject
 from mesh_discovery.config._snapshot import Snapshot
 from mesh_discovery.config.kinds._mesh_networks import MESH_NETWORKS, MeshNetworksSpec
@@ -76,10 +77,10 @@ def inputs_of(
     )
     entries = snapshot.of_kind(SERVICE_ENTRY)
     services = snapshot.of_kind(KUBERNETES_SERVICE)
-    if before is not None and entries is before.entries and services is before.services:
-        sources, by_key = before.sources, before.by_key
+    sources = _sources(snapshot, entries, services, before)
+    if before is not None:
+        by_key = _by_key_after(before, sources)
     else:
-        sources = tuple(each for each in snapshot.objects if isinstance(each.spec, _SOURCES))
         by_key = {each.key: each for each in sources}
     settings_of = (
         domain,
@@ -109,6 +110,32 @@ def inputs_of(
         settings=replace(settings, reports=reports or {}),
         settings_of=settings_of,
     )
+
+
+def _sources(
+    snapshot: Snapshot,
+    entries: tuple[ConfigObject, ...],
+    services: tuple[ConfigObject, ...],
+    before: ServiceInputs | None,
+) -> tuple[ConfigObject, ...]:
+    """Return the objects of both kinds, oldest first."""
+    if before is not None and entries is before.entries and services is before.services:
+        return before.sources
+    if not entries or not services:
+        return entries or services
+    return tuple(each for each in snapshot.objects if isinstance(each.spec, _SOURCES))
+
+
+def _by_key_after(
+    before: ServiceInputs, sources: tuple[ConfigObject, ...]
+) -> Mapping[SourceKey, ConfigObject]:
+    changed = edits(before.sources, sources)
+    if not changed:
+        return before.by_key
+    found = dict(before.by_key)
+    for each in changed.gone:
+        found.pop(each.key, None)
+    return found | {each.key: each for each in changed.come}
 
 
 def _settings(

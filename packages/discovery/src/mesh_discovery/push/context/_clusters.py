@@ -281,23 +281,24 @@ class Clusters:
         changed: list[Resource] = []
         removed: set[str] = set()
         for host in stale:
-            clusters[host] = find(scope.services[host])
-            changed += clusters[host]
-            removed |= {each.name for each in before.clusters[host]}
+            removed |= {each.name for each in clusters.pop(host, ())}
+            if (service := scope.services.get(host)) is not None:
+                clusters[host] = find(service)
+                changed += clusters[host]
         left = removed.difference(each.name for each in changed)
         edit = _Edit(before.mark, tuple(changed), frozenset(left))
         return _OutboundOf(scope.services, scope.rules, clusters, mark, edit)
 
     def _stale(self, before: _OutboundOf, scope: Scope) -> list[str] | None:
-        """Return the hosts whose clusters may be others than before; None if hosts came or went."""
-        services, change = scope.services, self._rule_changes.since(before.rules)
-        if services is before.services:
-            stale: list[str] = []
-        elif services.keys() != before.services.keys():
-            return None
-        else:
-            known = before.services
-            stale = [host for host, each in services.items() if known[host] is not each]
+        """Return the hosts whose clusters may be others than before; None if most may be."""
+        services, known = scope.services, before.services
+        change = self._rule_changes.since(before.rules)
+        stale: list[str] = []
+        if services is not known:
+            stale += [host for host, each in services.items() if known.get(host) is not each]
+            if len(stale) > len(known) // 2:
+                return None
+            stale += known.keys() - services.keys()
         if change.suffixes:
             stale += [host for host in services if change.touches(host)]
         else:

@@ -6,7 +6,7 @@ from mesh_discovery.generate.routes._default_routes import default_route
 from mesh_discovery.generate.routes._http_routes import RoutePlace, http_routes
 from mesh_discovery.generate.routes._virtual_hosts import packed_names, packed_routes
 from mesh_discovery.model._model import MeshModel
-from mesh_discovery.model._scope import Scope
+from mesh_discovery.model._scope import Scope, ScopeKey
 from mesh_discovery.model.virtual_services._virtual_services import VirtualService
 from mesh_discovery.plan.virtual_hosts._domains import service_domains
 from mesh_discovery.plan.virtual_hosts._governed_hosts import PortService
@@ -19,6 +19,12 @@ class _RoutesKey(NamedTuple):
     virtual_service: VirtualService
     place: RoutePlace
     targets: tuple[Target, ...]
+
+
+class _ScopeKey(NamedTuple):
+    virtual_service: VirtualService
+    place: RoutePlace
+    scope: ScopeKey
 
 
 class _DefaultKey(NamedTuple):
@@ -48,6 +54,8 @@ class VirtualHosts:
         self._model = model
         self._retries = model.mesh_config.default_http_retry_policy
         self._routes = Cache[_RoutesKey, bytes]()
+        self._of_scope = Cache[_ScopeKey, bytes]()
+        """The same by the scope that decides where they lead."""
         self._defaults = Cache[_DefaultKey, bytes]()
         self._names = Cache[_NamesKey, HostNames]()
 
@@ -57,6 +65,7 @@ class VirtualHosts:
             gone = change.gone_virtual_services
             stale = [each for each in before._routes if each.virtual_service in gone]
             self._routes.adopt_but(before._routes, stale)
+            self._adopt_of_scopes(before, change)
             self._defaults.adopt_but(before._defaults, ())
         changed = change.services.pairs.keys() - change.endpoints_only
         if changed:
@@ -65,6 +74,21 @@ class VirtualHosts:
             )
         else:
             self._names.adopt_but(before._names, ())
+
+    def _adopt_of_scopes(self, before: "VirtualHosts", change: ModelChange) -> None:
+        """Take over the routes of VirtualServices that lead to nothing that changed."""
+        if not change.same_sidecars or change.rule_change.suffixes:
+            return
+        gone = change.gone_virtual_services
+        hosts = change.rule_change.hosts.union(host for _, host in change.services.pairs)
+        stale = [
+            each
+            for each in before._of_scope
+            if each.virtual_service in gone
+            or each.scope.sidecar is not None
+            or not hosts.isdisjoint(each.virtual_service.destination_hosts)
+        ]
+        self._of_scope.adopt_but(before._of_scope, stale)
 
     def routes(
         self,
@@ -78,11 +102,15 @@ class VirtualHosts:
         place = RoutePlace(port, forwards_host=forwards_host)
         if virtual_service.looks_at_source:
             place = place._replace(namespace=scope.key.namespace, labels=scope.key.labels)
+        of_scope = _ScopeKey(virtual_service, place, scope.key)
+        if (found := self._of_scope.peek(of_scope)) is not None:
+            return found
         targets = http_targets(virtual_service.spec, port, scope)
         key = _RoutesKey(virtual_service, place, tuple(targets.values()))
         if (found := self._routes.peek(key)) is None:
             made = http_routes(virtual_service, place, targets, default_retries=self._retries)
             self._routes.put(key, found := packed_routes(made))
+        self._of_scope.put(of_scope, found)
         return found
 
     def default(self, found: PortService, scope: Scope) -> bytes:
