@@ -7,7 +7,17 @@ plane that starts with the new documents would give it.
 """
 
 from told._documents import document, egress, route, service
-from told._mesh import Change, Mesh
+from told._mesh import Change, Mesh, References
 from told._proxies import router, sidecar
 
-__all__ = ["Change", "Mesh", "document", "egress", "route", "router", "service", "sidecar"]
+__all__ = [
+    "Change",
+    "Mesh",
+    "References",
+    "document",
+    "egress",
+    "route",
+    "router",
+    "service",
+    "sidecar",
+]

@@ -55,7 +55,7 @@ class _Connected:
     has: dict[str, Resources] = field(default_factory=dict)
 
 
-class _References:
+class References:
     """The names in clusters and listeners by which endpoints and routes are asked for."""
 
     def __init__(self) -> None:
@@ -95,7 +95,7 @@ class Mesh:
         self._model = build_model(self._loaded(documents))
         self._served = ServedContext(self._model)
         self._generators = generators(self._served, bundle_pem=lambda: b"")
-        self._references = _References()
+        self._references = References()
         self._connected: dict[Proxy, _Connected] = {}
 
     def connect(self, *proxies: Proxy) -> None:

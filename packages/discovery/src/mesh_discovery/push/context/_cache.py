@@ -1,6 +1,7 @@
 """Values that are made once and shared by all that ask with an equal key."""
 
 from collections.abc import Callable, Hashable, Iterable, Iterator
+from itertools import islice
 from typing import Generic, TypeVar
 
 _K = TypeVar("_K", bound=Hashable)
@@ -56,12 +57,18 @@ class Cache(Generic[_K, _V]):
     def adopt(self, other: "Cache[_K, _V]", *, where: Callable[[_K], bool]) -> None:
         """Take over the values of another cache whose keys are such."""
         self._values |= {key: value for key, value in other._values.items() if where(key)}
+        self._drop_oldest()
 
     def adopt_but(self, other: "Cache[_K, _V]", keys: Iterable[_K]) -> None:
         """Take over the values of another cache but those of some keys, however many it has."""
         self._values |= other._values
         for key in keys:
             self._values.pop(key, None)
+        self._drop_oldest()
+
+    def _drop_oldest(self) -> None:
+        for key in list(islice(self._values, max(0, len(self._values) - self._most))):
+            del self._values[key]
 
     def values(self) -> Iterable[_V]:
         """Return the values that were made."""

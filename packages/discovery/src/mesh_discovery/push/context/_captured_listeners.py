@@ -6,6 +6,7 @@ whose workloads accept the same.
 """
 
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from mesh_discovery.generate.listeners._captured_inbound import bound_inbound, virtual_inbound
@@ -14,6 +15,7 @@ from mesh_discovery.generate.listeners._captured_outbound import (
     virtual_outbound,
 )
 from mesh_discovery.model._model import MeshModel
+from mesh_discovery.model._scope import ScopeKey
 from mesh_discovery.plan import _envoy_names as names
 from mesh_discovery.plan._outbound import Conflict
 from mesh_discovery.plan._proxy import Naming, Proxy
@@ -87,8 +89,13 @@ class CapturedListeners:
         """The services that found no place to be listened for, for the proxies served so far."""
         return frozenset(each for plan in self._outbound_plans.values() for each in plan.conflicts)
 
-    def adopt(self, before: "CapturedListeners", change: ModelChange) -> None:
-        """Take over the listeners that the change leaves as they are."""
+    def adopt(
+        self, before: "CapturedListeners", change: ModelChange, held: AbstractSet[ScopeKey]
+    ) -> None:
+        """Take over the listeners that the change leaves as they are.
+
+        held: the scopes of which proxies may still ask.
+        """
         if change.old.mesh_config != change.new.mesh_config:
             return
         self._outbound.adopt(before._outbound, whole=change.only_endpoints)
@@ -103,6 +110,7 @@ class CapturedListeners:
         earlier = {
             shape: _EarlierPlan(plan.plan, same_connections=plan.same_connections and same)
             for shape, plan in before._earlier.items()
+            if shape.scope in held
         }
         if len(earlier) >= MOST_SCOPES:
             earlier.clear()

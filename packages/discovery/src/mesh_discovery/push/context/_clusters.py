@@ -143,6 +143,11 @@ class Clusters:
         """Return all clusters of the proxies of a shape."""
         return self._of_shape.get(shape, self._make).generated
 
+    def scopes_held(self) -> frozenset[ScopeKey]:
+        """Return the scopes of the proxies that were served, and of clients that have clusters."""
+        held = {shape.scope for shape, sent in self._sent.items() if sent.basis.is_held}
+        return frozenset(held.union(shape.scope for shape in self._of_shape))
+
     def adopt(self, before: "Clusters", change: ModelChange) -> None:
         """Take over the clusters that the change leaves as they are."""
         if not change.same_settings:
@@ -150,13 +155,14 @@ class Clusters:
         touched = set(change.services.pairs.keys() - change.endpoints_only)
         self._of_service.adopt(before._of_service, change, but=touched)
         self._by_sni_of_service.adopt(before._by_sni_of_service, change, but=touched)
-        self._before.adopt_but(before._before, ())
-        self._before.adopt_but(before._outbound, ())
         for shape, sent in before._sent.items():
             if sent.basis.is_held:
                 self._sent.replace(shape, sent)
         for shape, made in before._of_shape.items():
             self._sent.replace(shape, made.sent)
+        held = {_OfScope(each.scope, each.place, each.files) for each in self._sent}
+        self._before.adopt(before._before, where=held.__contains__)
+        self._before.adopt_but(before._outbound, ())
         if change.same_sidecars:
             hosts = {host for _, host in touched}
             self._inbound.adopt(

@@ -69,9 +69,10 @@ class PushContext:
         self._scopes.adopt(before._scopes, change)
         self._clients.adopt(before._clients, change)
         self._clusters.adopt(before._clusters, change)
-        self._endpoints.adopt(before._endpoints, change)
-        self._captured_listeners.adopt(before._captured_listeners, change)
-        self._routes.adopt(before._routes, change)
+        held = before._clusters.scopes_held()
+        self._endpoints.adopt(before._endpoints, change, held)
+        self._captured_listeners.adopt(before._captured_listeners, change, held)
+        self._routes.adopt(before._routes, change, held)
         self._routers.adopt(before._routers, change)
         self._name_tables.adopt(before._name_tables, change)
 

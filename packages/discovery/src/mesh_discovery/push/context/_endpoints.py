@@ -1,5 +1,8 @@
 """The load assignments of clusters, each shared by all proxies to which it is the same."""
 
+from collections import Counter
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from mesh_discovery.generate.endpoints._assignment import (
@@ -9,11 +12,12 @@ from mesh_discovery.generate.endpoints._assignment import (
 )
 from mesh_discovery.model._destination_rules import DestinationRules
 from mesh_discovery.model._model import MeshModel
-from mesh_discovery.model._scope import Scope
+from mesh_discovery.model._scope import Scope, ScopeKey
 from mesh_discovery.model._services import Port, Service
 from mesh_discovery.plan import _envoy_names as names
 from mesh_discovery.plan._client import Client
 from mesh_discovery.plan._discovery import has_addresses
+from mesh_discovery.plan._place import Place
 from mesh_discovery.push.clients._clients import Clients, OfServices, client_of
 from mesh_discovery.push.clients._rule_change import RuleChanges
 from mesh_discovery.push.context._cache import Cache
@@ -24,6 +28,9 @@ from mesh_discovery.push.context._shapes import EndpointShape
 from xds_server import Generated, Resource
 
 _FEW = 50
+_MOST_OF_SCOPE = 4
+"""Proxies of one scope may ask for different clusters: for so many sets of them, answers are kept
+for the next model."""
 
 
 class _Assigned(NamedTuple):
@@ -49,6 +56,18 @@ def _is_known(cluster: str, scope: Scope) -> bool:
         return True
     rule = scope.rule(service)
     return rule is not None and parsed.subset in rule.subsets
+
+
+def _newest(shapes: Sequence[EndpointShape], held: AbstractSet[ScopeKey]) -> set[EndpointShape]:
+    """Return the last few of each scope and place, of shapes from the oldest to the newest."""
+    counts: Counter[tuple[ScopeKey, Place]] = Counter()
+    found: set[EndpointShape] = set()
+    for shape in reversed(shapes):
+        of = shape.scope, shape.place
+        if shape.scope in held and counts[of] < _MOST_OF_SCOPE:
+            counts[of] += 1
+            found.add(shape)
+    return found
 
 
 class Endpoints:
@@ -85,14 +104,20 @@ class Endpoints:
         """Return those of the wanted clusters that lead to one of the hosts."""
         return self._clusters_of.get((hosts, wanted), lambda key: self.cluster_names.of(*key))
 
-    def adopt(self, before: "Endpoints", change: ModelChange) -> None:
-        """Take over the load assignments that the change leaves as they are."""
+    def adopt(self, before: "Endpoints", change: ModelChange, held: AbstractSet[ScopeKey]) -> None:
+        """Take over the load assignments that the change leaves as they are.
+
+        held: the scopes of which proxies may still ask.
+        """
         if not change.same_settings:
             return
         self._assignments.adopt(before._assignments, change, but=set(change.services.pairs.keys()))
-        self._before.adopt_but(before._before, ())
         # After a change of endpoints few clusters are asked for, and then never again so.
-        self._before.adopt(before._of_shape, where=lambda shape: len(shape.clusters) > _FEW)
+        asked = [each for each in before._of_shape if len(each.clusters) > _FEW]
+        # Once clusters came or went, those that were asked for before are not asked for again.
+        lasting = _newest([*before._before, *asked], held)
+        self._before.adopt(before._before, where=lasting.__contains__)
+        self._before.adopt(before._of_shape, where=lasting.__contains__)
 
     def _find_known(self, shape: EndpointShape) -> frozenset[str]:
         scope = self._scopes.get(shape.scope)

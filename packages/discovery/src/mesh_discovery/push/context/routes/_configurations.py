@@ -1,6 +1,7 @@
 """The route configurations of sidecars, by name."""
 
 from collections.abc import Iterable, Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -74,14 +75,17 @@ class Routes:
         """Return the route configurations of a shape's names; one that can't be is left out."""
         return self._of_shape.get(shape, self._make)
 
-    def adopt(self, before: "Routes", change: ModelChange) -> None:
-        """Take over the route configurations that the change leaves as they are, and parts."""
+    def adopt(self, before: "Routes", change: ModelChange, held: AbstractSet[ScopeKey]) -> None:
+        """Take over the route configurations that the change leaves as they are, and parts.
+
+        held: the scopes of which proxies may still ask.
+        """
         self._hosts.adopt(before._hosts, change)
         if change.only_endpoints:
             self._configurations.adopt_but(before._configurations, ())
             self._ports.adopt_but(before._ports, ())
         if change.same_settings and change.same_but_endpoints:
-            self._ports_before.adopt_but(before._ports_before, ())
+            self._ports_before.adopt(before._ports_before, where=lambda key: key.scope in held)
             self._ports_before.adopt_but(before._ports, ())
 
     def _make(self, shape: RouteShape) -> Generated:

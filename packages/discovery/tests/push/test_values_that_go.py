@@ -1,0 +1,89 @@
+"""A context holds what proxies may still ask for, however many contexts and proxies there were."""
+
+from collections.abc import Callable
+
+from destination_rules import rule
+from mesh_discovery.model._model import MeshModel
+from mesh_discovery.plan._proxy import Proxy, parse_proxy
+from mesh_discovery.push.context._cache import Cache
+from mesh_discovery.push.context._context import PushContext
+from planes import entry
+from xds_server import Node
+
+Build = Callable[..., MeshModel]
+_ROUNDS = 12
+SERVICES = tuple(
+    entry(
+        f"s{n}",
+        f"hosts: [s{n}.b.svc.cluster.local], location: MESH_INTERNAL, resolution: STATIC, "
+        f"ports: [{{number: 80, name: http}}], endpoints: [{{address: 10.0.{n}.1}}]",
+        namespace="b",
+    )
+    for n in range(60)
+)
+
+
+def captured(namespace: str) -> Proxy:
+    return parse_proxy(
+        Node(
+            id=f"sidecar~10.9.0.1~c.{namespace}~{namespace}.svc.cluster.local",
+            metadata={"INTERCEPTION_MODE": "REDIRECT"},
+        )
+    )
+
+
+def subset(number: int) -> str:
+    return rule(f"subsets: [{{name: v{number}}}]", host="s1.b.svc.cluster.local", namespace="b")
+
+
+def asked(context: PushContext, proxy: Proxy) -> object:
+    """Ask for everything; return what a client holds."""
+    clusters = context.clusters(proxy)
+    wanted = frozenset(each.name for each in clusters.resources if each.name.startswith("outbound"))
+    context.endpoints(proxy, wanted)
+    context.listeners(proxy)
+    context.routes(proxy, frozenset({"80"}))
+    return clusters.by_name()
+
+
+def earlier(context: PushContext) -> dict[str, int]:
+    """Return how many values of earlier contexts there are, each of them of all services."""
+    return {
+        "clusters": len(list(context._clusters._before)),
+        "endpoints": len(list(context._endpoints._before)),
+        "listeners": len(context._captured_listeners._earlier),
+        "routes": len(list(context._routes._ports_before)),
+    }
+
+
+def test_endpoints_of_sets_of_clusters_that_are_no_more_are_dropped(model_of: Build) -> None:
+    proxy = captured("a")
+    context = PushContext(model_of(*SERVICES, subset(0)))
+    has = asked(context, proxy)
+    for number in range(1, _ROUNDS):
+        context = PushContext(model_of(*SERVICES, subset(number)), before=context)
+        has = asked(context, proxy)
+
+    assert has
+    assert earlier(context)["endpoints"] < _ROUNDS / 2
+
+
+def test_values_of_proxies_that_are_gone_are_dropped(model_of: Build) -> None:
+    context: PushContext | None = None
+    for number in range(_ROUNDS):
+        context = PushContext(model_of(*SERVICES, subset(number % 2)), before=context)
+        asked(context, captured(f"n{number}"))
+
+    assert context is not None
+    assert max(earlier(context).values()) < _ROUNDS / 2
+
+
+def test_a_cache_that_takes_over_has_no_more_values_than_it_may() -> None:
+    old, new = Cache[int, str](most=3), Cache[int, str](most=3)
+    for key in range(3):
+        old.put(key, "old")
+        new.put(10 + key, "new")
+
+    new.adopt_but(old, ())
+
+    assert dict(new.items()) == {0: "old", 1: "old", 2: "old"}
