@@ -207,10 +207,6 @@ MISTAKES = {
             "--allow-unsupported"
         ),
     ),
-    "mode that only Istio has": (
-        MESH + "  outboundTrafficPolicy:\n    mode: ALLOW_ANY_DYNAMIC_DNS\n",
-        "5: spec.outboundTrafficPolicy.mode: ALLOW_ANY_DYNAMIC_DNS is not supported yet",
-    ),
     "discovery address": (
         MESH + "  defaultConfig:\n    discoveryAddress: istiod\n",
         "5: spec.defaultConfig.discoveryAddress: expected host:port",

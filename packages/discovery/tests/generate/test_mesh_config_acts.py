@@ -153,6 +153,7 @@ EFFECTS: dict[str, tuple[str, Any]] = {
         {"http2_protocol_options": {"max_concurrent_streams": 1073741824}},
     ),
     "outboundTrafficPolicy: {mode: REGISTRY_ONLY}": ("name", "block_all"),
+    "outboundTrafficPolicy: {mode: ALLOW_ANY_DYNAMIC_DNS}": ("name", "AllowAnyDynamicDNSCluster"),
     "inboundTrafficPolicy: {mode: LOCALHOST}": (
         "socket_address",
         {"address": "127.0.0.1", "port_value": 8080},

@@ -283,15 +283,8 @@ class _Reader:
         """Read a spec; None when it is wrong, or accepted without effect."""
         if value is None:
             value = {}
-        unsupported = tuple(kind.unsupported_values(value))
-        for inner, choice in unsupported:
-            self.unsupported(path + inner, f"{choice} is not supported yet")
         if kind is MESH_CONFIG and isinstance(value, dict):
-            fields = {inner[0] for inner, _ in unsupported}
             value = self._without_unused(value, path)
-            value = {key: item for key, item in value.items() if key not in fields}
-        elif unsupported:
-            return None
         known = metadata if metadata is not None else Metadata(name="unknown")
         spec: msgspec.Struct | None
         spec, findings, warnings = kind.read(value, path, known)

@@ -1,9 +1,9 @@
 """Requests for hosts that the mesh does not know, when ALLOW_ANY lets them through.
 
-Istio sends them on to where the connection was going before it was intercepted. Nothing is
-intercepted here, so the host in the request says where: Envoy's dynamic forward proxy looks it
-up. A request that comes round again (its host is the listener itself) bears a mark and is
-answered with 508 instead of going round for ever.
+Istio sends them on to where the connection was going before it was intercepted. Where nothing is
+intercepted, or with ALLOW_ANY_DYNAMIC_DNS, the host in the request says where: Envoy's dynamic
+forward proxy looks it up. A request that comes round again (its host is the listener itself) bears
+a mark and is answered with 508 instead of going round for ever.
 """
 
 from mesh_discovery.generate._messages import (

@@ -38,6 +38,8 @@ class OutboundPolicy(NamedTuple):
     allows_any: bool = True
     egress_proxy: Destination | None = None
     """The service to which they are sent; None: to where they were going."""
+    looks_up: bool = False
+    """Whether requests go where their hosts lead, even if they were going elsewhere."""
 
 
 ANY_OUTBOUND = OutboundPolicy()
@@ -157,7 +159,10 @@ def _outbound_policy(sidecar: SidecarSpec | None, model: MeshModel) -> OutboundP
     own = sidecar.outbound_traffic_policy if sidecar is not None else None
     if own is None:
         mode = model.mesh_config.outbound_traffic_policy.mode
-        return OutboundPolicy(allows_any=mode is TrafficPolicyMode.ALLOW_ANY)
+        return OutboundPolicy(
+            allows_any=mode is not TrafficPolicyMode.REGISTRY_ONLY,
+            looks_up=mode is TrafficPolicyMode.ALLOW_ANY_DYNAMIC_DNS,
+        )
     return OutboundPolicy(
         allows_any=own.mode is SidecarTrafficMode.ALLOW_ANY, egress_proxy=own.egress_proxy
     )

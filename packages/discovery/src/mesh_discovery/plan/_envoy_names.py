@@ -8,6 +8,7 @@ from mesh_discovery.model._services import Port, Service
 
 BLACK_HOLE = "BlackHoleCluster"
 PASSTHROUGH = "PassthroughCluster"
+DYNAMIC_DNS = "AllowAnyDynamicDNSCluster"
 SDS_CLUSTER = "sds-grpc"
 INBOUND_PASSTHROUGH = "InboundPassthroughCluster"
 HTTP_PROXY_ROUTE = "http_proxy"

@@ -172,6 +172,33 @@ async def test_unknown_places_are_blocked_or_let_through_as_the_mesh_says(
     assert await client.stat("cluster.PassthroughCluster;.upstream_cx_total") == 2
 
 
+async def test_requests_for_unknown_hosts_go_where_their_names_lead_if_the_mesh_says_so(
+    captured: CaptureLab,
+) -> None:
+    server, client, outside = (captured.machine(each) for each in ("s", "c", "outside"))
+    await captured.serve_http(server, 8080)
+    for port in (80, 8888):
+        await captured.serve_http(outside, port)
+    await captured.serve_tcp(outside, 9999)
+    captured.write(
+        s=service("s", server.address),
+        mesh_config=MESH_CONFIG + "  outboundTrafficPolicy: {mode: ALLOW_ANY_DYNAMIC_DNS}\n",
+    )
+    await captured.sidecar(client)
+
+    # To a port with a listener, and to one without; nothing is where the connections go.
+    for port in (80, 8888):
+        reply = await get(client.namespace, server.address, port, f"{outside.address}:{port}")
+        assert reply is not None
+        assert reply.json()["app"] == "outside"
+    looked_up = "cluster.AllowAnyDynamicDNSCluster;.upstream_rq_total"
+    assert await client.stat(looked_up) == 2
+
+    assert await line(client.namespace, outside.address, 9999, b"x\n") == b"outside:x\n"
+    assert await client.stat("cluster.PassthroughCluster;.upstream_cx_total") == 1
+    assert await client.stat(looked_up) == 2
+
+
 async def test_of_two_tcp_services_without_addresses_the_older_has_the_port(
     captured: CaptureLab,
 ) -> None:

@@ -112,7 +112,7 @@ kind: MeshConfig
 spec:
   accessLogFile: /dev/stdout
   protocolDetectionTimeout: 5s
-  outboundTrafficPolicy: {mode: REGISTRY_ONLY}
+  outboundTrafficPolicy: {mode: %s}
 """
 
 
@@ -123,7 +123,8 @@ async def test_envoy_takes_what_captured_proxies_are_sent(
     envoy_binary: Path,
     tmp_path: Path,
 ) -> None:
-    context = PushContext(model_of(*services(), policy, MESH))
+    policy_of_mesh = "REGISTRY_ONLY" if policy is SIDECAR else "ALLOW_ANY_DYNAMIC_DNS"
+    context = PushContext(model_of(*services(), policy, MESH % policy_of_mesh))
     addresses = ("10.77.0.1", "fd77::1", "10.77.0.1,fd77::1")
     for number, (mode, own) in enumerate(itertools.product(("REDIRECT", "TPROXY"), addresses)):
         sidecar = proxy(

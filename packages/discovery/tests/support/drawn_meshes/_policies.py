@@ -158,7 +158,9 @@ _mesh_config = fields(
     enableAutoMtls=st.booleans(),
     connectTimeout=durations,
     protocolDetectionTimeout=st.sampled_from(("0s", "0.1s", "5s")),
-    outboundTrafficPolicy=st.sampled_from(({"mode": "REGISTRY_ONLY"}, {"mode": "ALLOW_ANY"})),
+    outboundTrafficPolicy=st.sampled_from(
+        [{"mode": each} for each in ("REGISTRY_ONLY", "ALLOW_ANY", "ALLOW_ANY_DYNAMIC_DNS")]
+    ),
     proxyHttpPort=st.just(15002),
     h2UpgradePolicy=st.sampled_from(("UPGRADE", "DO_NOT_UPGRADE")),
     tcpKeepalive=fields(probes=st.just(3), time=st.just("10s"), interval=st.just("5s")),

@@ -46,8 +46,6 @@ class Kind(Generic[SpecT]):
     """The fields of `status` that are read, if any."""
     is_single: bool = False
     """Whether a mesh has one object of this kind, which needs no name."""
-    unsupported: tuple[tuple[FieldPath, str], ...] = ()
-    """Choices that Istio has and this control plane has not yet: the field and its value."""
 
     @property
     def api_versions(self) -> list[str]:
@@ -69,15 +67,6 @@ class Kind(Generic[SpecT]):
             if not findings:
                 warnings = [(path + inner, text) for inner, text in self.warn(spec, metadata)]
         return spec, findings, warnings
-
-    def unsupported_values(self, spec: Value) -> Iterator[tuple[FieldPath, str]]:
-        """Yield the choices in a spec that only Istio has, with their paths."""
-        for path, choice in self.unsupported:
-            value = spec
-            for key in path:
-                value = value.get(str(key)) if isinstance(value, dict) else None
-            if value == choice:
-                yield path, choice
 
 
 def decoded(

@@ -39,6 +39,13 @@ def captured_passthrough(model: MeshModel) -> cluster_pb2.Cluster:
     return _where_it_was_going(names.PASSTHROUGH, model)
 
 
+def dynamic_dns(model: MeshModel) -> cluster_pb2.Cluster:
+    """Make the cluster of intercepted requests that go where the names of their hosts lead."""
+    cluster = new_cluster(names.DYNAMIC_DNS, Discovery.FORWARD_PROXY, model)
+    forward_by_host(cluster)
+    return cluster
+
+
 def inbound_passthrough(ips: IpVersions, model: MeshModel) -> cluster_pb2.Cluster:
     """Make the cluster of the workload's ports that are no service's."""
     cluster = _where_it_was_going(names.INBOUND_PASSTHROUGH, model)

@@ -4,6 +4,8 @@ Nothing connects to them: the one that all connections come to hands each to the
 address and port that it was going to, and keeps those for which there is none.
 """
 
+from collections.abc import Iterable
+
 from mesh_discovery._addresses import socket_path
 from mesh_discovery.generate import _access_log as logs
 from mesh_discovery.generate._messages import (
@@ -19,6 +21,7 @@ from mesh_discovery.generate.listeners._connection_managers import captured_outb
 from mesh_discovery.generate.listeners._filters import http_inspector, tls_inspector
 from mesh_discovery.generate.listeners._manager_settings import ManagerSettings, plain_http
 from mesh_discovery.generate.listeners._tcp import cluster_proxy, tcp_chain, tcp_proxy
+from mesh_discovery.generate.listeners._unknown_hosts import look_hosts_up
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.plan import _envoy_names as names
 from mesh_discovery.plan._proxy_settings import NO_SETTINGS, ProxySettings
@@ -40,27 +43,32 @@ def virtual_outbound(
     proxy: ProxySettings = NO_SETTINGS,
     *,
     keeps_source: bool,
+    passed: Iterable[int] | None = None,
 ) -> listener_pb2.Listener:
     """Make the listener that all connections of the workload come to.
 
     rest: the target of those for which there is no other listener. keeps_source: they come with
-    their addresses as they are (TPROXY).
+    their addresses as they are (TPROXY). passed: unknown hosts of requests are looked up, but on
+    these ports; None: nowhere.
     """
     port = model.mesh_config.proxy_listen_port
     listener = receiving_listener(
         VIRTUAL_OUTBOUND, ips, port, model, keeps_source=keeps_source, is_inbound=False
     )
     listener.use_original_dst.CopyFrom(_TRUE)
-    listener.filter_chains.extend(
-        [
-            # A connection to this port itself would come back for ever.
-            _Chain(
-                name="virtualOutbound-blackhole",
-                filter_chain_match=_Match(destination_port=wrappers_pb2.UInt32Value(value=port)),
-                filters=[cluster_proxy(names.BLACK_HOLE, model)],
-            ),
-            _Chain(name="virtualOutbound-catchall-tcp", filters=[tcp_proxy(rest, model, proxy)]),
-        ]
+    listener.filter_chains.append(
+        # A connection to this port itself would come back for ever.
+        _Chain(
+            name="virtualOutbound-blackhole",
+            filter_chain_match=_Match(destination_port=wrappers_pb2.UInt32Value(value=port)),
+            filters=[cluster_proxy(names.BLACK_HOLE, model)],
+        )
+    )
+    if passed is not None:
+        settings = ManagerSettings(mesh=model.mesh_config, proxy=proxy)
+        look_hosts_up(listener, settings, passed=passed)
+    listener.filter_chains.append(
+        _Chain(name="virtualOutbound-catchall-tcp", filters=[tcp_proxy(rest, model, proxy)])
     )
     return listener
 

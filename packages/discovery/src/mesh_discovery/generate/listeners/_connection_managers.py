@@ -81,6 +81,17 @@ def captured_outbound_manager(
     return _filter(manager, settings, Side.OUTBOUND)
 
 
+def unknown_hosts_manager(
+    stat_prefix: str, routes: route_pb2.RouteConfiguration, settings: ManagerSettings
+) -> listener_components_pb2.Filter:
+    """Make the filter of a captured proxy's requests for which there is no other listener."""
+    manager = _manager(stat_prefix, settings, [lookup_filter()])
+    manager.route_config.CopyFrom(routes)
+    manager.use_remote_address.CopyFrom(_FALSE)
+    manager.forward_client_cert_details = _Manager.ForwardClientCertDetails.SANITIZE
+    return _filter(manager, settings, Side.OUTBOUND)
+
+
 def gateway_manager(
     stat_prefix: str,
     route: str,

@@ -85,7 +85,7 @@ def unknown_hosts(
         onward = onward_route(cluster, name="allow_any")
         onward.route.append_x_forwarded_host = forwards_host
         # Where a connection was going, the mesh's own proxies don't come round again.
-        marked = cluster == names.PASSTHROUGH and not captured
+        marked = cluster == names.DYNAMIC_DNS or (cluster == names.PASSTHROUGH and not captured)
         routes = mark_routes(onward) if marked else [onward]
         return virtual_host(packed_names("allow_any", ["*"]), packed_routes(routes), settings)
     refused = route_components_pb2.Route(

@@ -22,7 +22,12 @@ from mesh_discovery.plan._proxy import Naming, Proxy
 from mesh_discovery.plan._proxy_settings import ProxySettings
 from mesh_discovery.plan.capture._egress import egress_in, unknown_target
 from mesh_discovery.plan.capture._inbound import CapturedInbound, plan_captured_inbound
-from mesh_discovery.plan.capture._listeners import LOOPBACKS, CapturedListener, IpVersions
+from mesh_discovery.plan.capture._listeners import (
+    LOOPBACKS,
+    CapturedListener,
+    HttpChain,
+    IpVersions,
+)
 from mesh_discovery.plan.capture._outbound import CapturedOutbound, plan_captured_outbound
 from mesh_discovery.push.context._cache import Cache
 from mesh_discovery.push.context._made_listeners import MadeListeners, OfListener
@@ -148,13 +153,15 @@ class CapturedListeners:
 
     def _make(self, shape: CapturedListenerShape) -> Generated:
         inbound = shape.inbound
-        rest = unknown_target(self._scopes.get(shape.outbound.scope))
+        scope = self._scopes.get(shape.outbound.scope)
+        passed = self._passed(shape.outbound) if scope.outbound_policy.looks_up else None
         receiving = virtual_outbound(
             inbound.ips,
-            rest,
+            unknown_target(scope),
             self._model,
             shape.settings,
             keeps_source=inbound.keeps_source,
+            passed=passed,
         )
         return Generated(
             resources=(
@@ -163,6 +170,16 @@ class CapturedListeners:
                 *self._of_plan.get(_OfPlan(shape.outbound, shape.settings), self._make_of_plan),
                 *self._make_of_endpoints(shape),
             )
+        )
+
+    def _passed(self, shape: CapturedOutboundShape) -> frozenset[int]:
+        """Return the ports with a listener that takes connections without looking at them."""
+        plan = self._plan(shape)
+        of_endpoints = (each for found in plan.of_endpoints.values() for each in found)
+        return frozenset(
+            each.port
+            for each in (*plan.listeners, *of_endpoints)
+            if not each.is_bound and not any(isinstance(one, HttpChain) for one in each.chains)
         )
 
     def _make_of_plan(self, key: "_OfPlan") -> tuple[Resource, ...]:

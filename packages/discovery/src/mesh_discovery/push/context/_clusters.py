@@ -7,9 +7,11 @@ from functools import cached_property
 from itertools import chain
 from typing import NamedTuple
 
+from mesh_discovery.config.kinds.mesh_config._spec import TrafficPolicyMode
 from mesh_discovery.generate.clusters._fixed import (
     black_hole,
     captured_passthrough,
+    dynamic_dns,
     inbound_passthrough,
     passthrough,
 )
@@ -219,10 +221,14 @@ class Clusters:
     def _make_captured(self, key: tuple[ScopeKey, CapturedInbound]) -> tuple[Resource, ...]:
         scope, inbound = key
         ips, model = inbound.ips, self._model
+        mode = model.mesh_config.outbound_traffic_policy.mode
+        by_name = mode is TrafficPolicyMode.ALLOW_ANY_DYNAMIC_DNS
+        looked_up = (dynamic_dns(model),) if by_name else ()
         made = (
             black_hole(model),
             captured_passthrough(model),
             inbound_passthrough(ips, model),
+            *looked_up,
             *(
                 captured_inbound_cluster(
                     port,

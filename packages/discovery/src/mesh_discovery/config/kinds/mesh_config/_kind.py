@@ -174,5 +174,4 @@ MESH_CONFIG = Kind(
     spec=MeshConfigSpec,
     validate=_validate,
     is_single=True,
-    unsupported=((("outboundTrafficPolicy", "mode"), "ALLOW_ANY_DYNAMIC_DNS"),),
 )

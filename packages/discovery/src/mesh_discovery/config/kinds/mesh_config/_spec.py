@@ -27,6 +27,8 @@ class TrafficPolicyMode(StrEnum):
 
     REGISTRY_ONLY = "REGISTRY_ONLY"
     ALLOW_ANY = "ALLOW_ANY"
+    ALLOW_ANY_DYNAMIC_DNS = "ALLOW_ANY_DYNAMIC_DNS"
+    """As ALLOW_ANY, but requests go where the names of their hosts lead."""
 
 
 class OutboundTrafficPolicy(SpecFields, frozen=True):

@@ -246,7 +246,10 @@ def _unknown(asked: _Asked, taken: set[str]) -> Iterator[bytes]:
     if "*" in taken:
         return
     policy = asked.scope.outbound_policy
-    cluster = names.egress_proxy_cluster(policy.egress_proxy) or names.PASSTHROUGH
+    # Where nothing is intercepted, unknown hosts are looked up in any case.
+    looks_up = policy.looks_up and asked.scope.captured
+    rest = names.DYNAMIC_DNS if looks_up else names.PASSTHROUGH
+    cluster = names.egress_proxy_cluster(policy.egress_proxy) or rest
     yield unknown_hosts(
         cluster if policy.allows_any else None,
         captured=asked.scope.captured,
