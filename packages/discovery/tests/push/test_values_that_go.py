@@ -1,9 +1,11 @@
 """A context holds what proxies may still ask for, however many contexts and proxies there were."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 from destination_rules import rule
-from mesh_discovery.model._model import MeshModel
+from mesh_discovery import ConfigLoader
+from mesh_discovery.model._model import MeshModel, build_model
 from mesh_discovery.plan._proxy import Proxy, parse_proxy
 from mesh_discovery.push.context._cache import Cache
 from mesh_discovery.push.context._context import PushContext
@@ -36,6 +38,14 @@ def subset(number: int) -> str:
     return rule(f"subsets: [{{name: v{number}}}]", host="s1.b.svc.cluster.local", namespace="b")
 
 
+ROUTES = (
+    "apiVersion: networking.istio.io/v1\nkind: VirtualService\n"
+    "metadata: {name: v, namespace: b}\n"
+    "spec: {hosts: [s2.b.svc.cluster.local], "
+    "http: [{route: [{destination: {host: s2.b.svc.cluster.local}}]}]}\n"
+)
+
+
 def asked(context: PushContext, proxy: Proxy) -> object:
     """Ask for everything; return what a client holds."""
     clusters = context.clusters(proxy)
@@ -53,6 +63,7 @@ def earlier(context: PushContext) -> dict[str, int]:
         "endpoints": len(list(context._endpoints._before)),
         "listeners": len(context._captured_listeners._earlier),
         "routes": len(list(context._routes._ports_before)),
+        "routes of scopes": len({each.scope for each in context._routes._hosts._of_scope}),
     }
 
 
@@ -68,10 +79,15 @@ def test_endpoints_of_sets_of_clusters_that_are_no_more_are_dropped(model_of: Bu
     assert earlier(context)["endpoints"] < _ROUNDS / 2
 
 
-def test_values_of_proxies_that_are_gone_are_dropped(model_of: Build) -> None:
+def test_values_of_proxies_that_are_gone_are_dropped(tmp_path: Path) -> None:
+    (tmp_path / "mesh.yaml").write_text("---\n".join((*SERVICES, ROUTES)))
+    loader = ConfigLoader(tmp_path)
+    model: MeshModel | None = None
     context: PushContext | None = None
     for number in range(_ROUNDS):
-        context = PushContext(model_of(*SERVICES, subset(number % 2)), before=context)
+        (tmp_path / "rule.yaml").write_text(subset(number % 2))
+        model = build_model(loader.load().snapshot, before=model)
+        context = PushContext(model, before=context)
         asked(context, captured(f"n{number}"))
 
     assert context is not None

@@ -80,7 +80,7 @@ class Routes:
 
         held: the scopes of which proxies may still ask.
         """
-        self._hosts.adopt(before._hosts, change)
+        self._hosts.adopt(before._hosts, change, held)
         if change.only_endpoints:
             self._configurations.adopt_but(before._configurations, ())
             self._ports.adopt_but(before._ports, ())

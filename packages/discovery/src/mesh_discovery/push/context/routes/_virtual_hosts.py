@@ -1,5 +1,6 @@
 """The parts of route configurations: made once, and shared by all configurations that have them."""
 
+from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from mesh_discovery.generate.routes._default_routes import default_route
@@ -59,13 +60,18 @@ class VirtualHosts:
         self._defaults = Cache[_DefaultKey, bytes]()
         self._names = Cache[_NamesKey, HostNames]()
 
-    def adopt(self, before: "VirtualHosts", change: ModelChange) -> None:
-        """Take over the parts that the change leaves as they are."""
+    def adopt(
+        self, before: "VirtualHosts", change: ModelChange, held: AbstractSet[ScopeKey]
+    ) -> None:
+        """Take over the parts that the change leaves as they are.
+
+        held: the scopes of which proxies may still ask.
+        """
         if self._retries == before._retries:
             gone = change.gone_virtual_services
             stale = [each for each in before._routes if each.virtual_service in gone]
             self._routes.adopt_but(before._routes, stale)
-            self._adopt_of_scopes(before, change)
+            self._adopt_of_scopes(before, change, held)
             self._defaults.adopt_but(before._defaults, ())
         changed = change.services.pairs.keys() - change.endpoints_only
         if changed:
@@ -75,7 +81,9 @@ class VirtualHosts:
         else:
             self._names.adopt_but(before._names, ())
 
-    def _adopt_of_scopes(self, before: "VirtualHosts", change: ModelChange) -> None:
+    def _adopt_of_scopes(
+        self, before: "VirtualHosts", change: ModelChange, held: AbstractSet[ScopeKey]
+    ) -> None:
         """Take over the routes of VirtualServices that lead to nothing that changed."""
         if not change.same_sidecars or change.rule_change.suffixes:
             return
@@ -86,6 +94,7 @@ class VirtualHosts:
             for each in before._of_scope
             if each.virtual_service in gone
             or each.scope.sidecar is not None
+            or each.scope not in held
             or not hosts.isdisjoint(each.virtual_service.destination_hosts)
         ]
         self._of_scope.adopt_but(before._of_scope, stale)
