@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mesh_discovery._edits import edits, replacements
+from mesh_discovery._edits import edits, replacements, with_replaced
 
 ELEMENTS = [[number // 2] for number in range(40)]
 """Pairs of equal elements that are not the same."""
@@ -58,3 +58,11 @@ def test_many_replacements_are_found_as_few_are() -> None:
     gone, come = edits(before, after)
     assert identities(gone) == identities(before)
     assert identities(come) == identities(after)
+
+
+@given(SEQUENCES.filter(bool), st.data())
+def test_an_element_is_replaced_in_its_place(before: list[list[int]], data: st.DataObject) -> None:
+    at = data.draw(st.integers(0, len(before) - 1))
+    new, absent = [7], list(before[at])
+    found = with_replaced(tuple(before), [(before[at], new), (absent, [8])])
+    assert identities(list(found)) == identities([*before[:at], new, *before[at + 1 :]])

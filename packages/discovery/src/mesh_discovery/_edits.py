@@ -4,9 +4,9 @@ Elements are compared by identity: the same object is the same. That costs a few
 each, so that an edit of a mesh of ten thousand services costs what was edited.
 """
 
-from collections.abc import Sequence
-from itertools import compress, count
-from operator import is_not
+from collections.abc import Iterable, Sequence
+from itertools import compress, count, repeat
+from operator import is_, is_not
 from typing import Generic, NamedTuple, TypeVar
 
 _T = TypeVar("_T")
@@ -52,6 +52,16 @@ def replacements(before: Sequence[_T], after: Sequence[_T]) -> list[tuple[_T, _T
     if len(before) != len(after):
         return None
     return list(compress(zip(before, after, strict=True), map(is_not, before, after)))
+
+
+def with_replaced(elements: tuple[_T, ...], changes: Iterable[tuple[_T, _T]]) -> tuple[_T, ...]:
+    """Return elements, each of which is there once, with some replaced in their places."""
+    found = list(elements)
+    for old, new in changes:
+        at = next(compress(count(), map(is_, elements, repeat(old))), None)
+        if at is not None:
+            found[at] = new
+    return tuple(found)
 
 
 def _but_moved(before: Sequence[_T], after: Sequence[_T]) -> Edits[_T]:

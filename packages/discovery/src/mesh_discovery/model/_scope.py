@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from mesh_discovery._edits import with_replaced
 from mesh_discovery.config.kinds.mesh_config._spec import TrafficPolicyMode
 from mesh_discovery.config.kinds.sidecar._spec import SidecarSpec, SidecarTrafficMode
 from mesh_discovery.config.kinds.virtual_service._destinations import Destination
@@ -17,6 +18,8 @@ from mesh_discovery.model._model import MeshModel
 from mesh_discovery.model._services import Labels, Service
 from mesh_discovery.model.sidecars._egress_listener import EgressListener, with_ports
 from mesh_discovery.model.sidecars._imports import Imports, egress_listeners, known_services
+
+_FEW = 100
 
 
 class ScopeKey(NamedTuple):
@@ -91,6 +94,12 @@ class Scope:
         )
         if not here and not in_listeners:
             return self
+        if self.sidecar is None and len(here) <= _FEW:
+            pairs = [(self.services[host], now) for host, now in here.items()]
+            egress = (
+                replace(each, services=with_replaced(each.services, pairs)) for each in self.egress
+            )
+            return replace(self, services={**self.services, **here}, egress=tuple(egress))
 
         def replaced(service: Service) -> Service:
             now = changed.get((service.namespace, service.host))

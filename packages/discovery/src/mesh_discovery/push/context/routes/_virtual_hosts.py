@@ -85,10 +85,14 @@ class VirtualHosts:
         self, before: "VirtualHosts", change: ModelChange, held: AbstractSet[ScopeKey]
     ) -> None:
         """Take over the routes of VirtualServices that lead to nothing that changed."""
+        if change.only_endpoints:
+            self._of_scope.adopt_but(before._of_scope, ())
+            return
         if not change.same_sidecars or change.rule_change.suffixes:
             return
         gone = change.gone_virtual_services
-        hosts = change.rule_change.hosts.union(host for _, host in change.services.pairs)
+        services = change.services.pairs.keys() - change.endpoints_only
+        hosts = change.rule_change.hosts.union(host for _, host in services)
         stale = [
             each
             for each in before._of_scope
