@@ -13,6 +13,7 @@ from xds_server.protocol._resources_by_name import (
     NO_NAMES,
     NO_RESOURCES,
     ResourcesByName,
+    names_after,
     shared_names,
 )
 from xds_server.protocol._response import Response
@@ -106,8 +107,9 @@ class DeltaState(StreamState[DeltaRequest]):
             return ()
         type_url = subscription.type_url
         dropped = (request.unsubscribe & subscription.names) - request.subscribe
-        names = (subscription.names - request.unsubscribe) | request.subscribe
-        subscription.names = shared_names(names - {WILDCARD})
+        subscription.names = names_after(
+            subscription.names, request.subscribe - {WILDCARD}, request.unsubscribe
+        )
         was_wildcard = subscription.wildcard
         if WILDCARD in request.unsubscribe:
             subscription.wildcard = False
@@ -127,8 +129,10 @@ class DeltaState(StreamState[DeltaRequest]):
         if subscription.wildcard:
             named |= dropped
         else:
-            covers = subscription.watch.covers
-            subscription.forget([name for name in subscription.client_has if not covers(name)])
+            watch, has = subscription.watch, subscription.client_has
+            some = was_wildcard or any(name.endswith("/*") for name in dropped)
+            no_longer = has if some else dropped & has.keys()
+            subscription.forget([name for name in no_longer if not watch.covers(name)])
         if named:
             watch = Watch(type_url=type_url, names=named)
             queries.append(Query(type_url=type_url, watch=watch, requested=True, force=True))
