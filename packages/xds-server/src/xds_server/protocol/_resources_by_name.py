@@ -34,6 +34,14 @@ def shared_names(names: frozenset[str]) -> frozenset[str]:
     return same
 
 
+def absent(names: Iterable[str], resources: Mapping[str, Resource]) -> frozenset[str]:
+    """Return those of some names that are not among resources; it costs what the names are.
+
+    A set's own `difference` looks at every resource.
+    """
+    return frozenset(name for name in names if name not in resources) or NO_NAMES
+
+
 class _NamesStep(NamedTuple):
     """The last result of `names_after` for some names, with its arguments."""
 

@@ -13,6 +13,7 @@ from xds_server.protocol._resources_by_name import (
     NO_NAMES,
     NO_RESOURCES,
     ResourcesByName,
+    absent,
     names_after,
     shared_names,
 )
@@ -162,21 +163,19 @@ class DeltaState(StreamState[DeltaRequest]):
             not query.watch.wildcard or query.type_url not in {CLUSTER, ENDPOINT}
         ):
             removed = gone
-            subscription.pending_removals = (
-                subscription.pending_removals.difference(gone, state) or NO_NAMES
-            )
+            subscription.pending_removals = absent(subscription.pending_removals - gone, state)
         else:
             removed = unused
             if gone or subscription.pending_removals:
                 still = NO_NAMES if complete else subscription.pending_removals
-                self.removals.set_pending(subscription, (still | gone).difference(state, unused))
+                self.removals.set_pending(subscription, absent((still | gone) - unused, state))
         if removed and query.type_url == ENDPOINT:
             self.warming.stop_awaiting(self.warming.awaited & removed)
         if (new is state and not client_has) or (
             complete and not gone and query.watch is subscription.watch
         ):
             subscription.client_has = state
-        elif sent or not removed.isdisjoint(client_has):
+        elif sent or any(name in client_has for name in removed):
             subscription.client_has = client_has.with_changes(sent, removed)
         if not sent and not removed and not query.even_if_empty:
             return None
@@ -249,7 +248,7 @@ def _gone(
     https://www.envoyproxy.io/docs/envoy/latest/api-docs/xds_protocol#knowing-when-a-requested-resource-does-not-exist
     """
     if not _complete(query, generated):
-        gone = frozenset(generated.removed & client_has.keys()).difference(state)
+        gone = absent((name for name in generated.removed if name in client_has), state)
     elif vanished and not query.watch.wildcard:
         gone = frozenset(filter(query.watch.covers, vanished))
     else:
@@ -258,8 +257,8 @@ def _gone(
         return gone
     if generated.removed and not query.watch.wildcard:
         # The generator may say so of any type.
-        gone |= frozenset(filter(query.watch.covers, generated.removed)).difference(state)
+        gone |= absent(filter(query.watch.covers, generated.removed), state)
     if _complete(query, generated) and query.type_url not in ABSENCE_NOT_SENT:
-        missing = query.watch.names.difference(state)
+        missing = absent(query.watch.names, state)
         gone |= {name for name in missing if not name.endswith("/*")} if missing else missing
     return gone

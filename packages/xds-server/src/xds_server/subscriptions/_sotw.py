@@ -16,6 +16,7 @@ from xds_server.protocol._resources_by_name import (
     NO_NAMES,
     NO_RESOURCES,
     ResourcesByName,
+    absent,
     shared_names,
 )
 from xds_server.protocol._response import Response
@@ -179,7 +180,7 @@ class SotwState(StreamState[SotwRequest]):
         state = generated.wanted_by(subscription.watch)
         if generated.partial and not generated.complete:
             gone = generated.removed | subscription.pending_removals
-            state = client_has.with_changes(state, frozenset(gone.difference(state)))
+            state = client_has.with_changes(state, absent(gone, state))
         if self._from_last_stream and query.type_url == CLUSTER:
             client_has = subscription.client_has = self._still_used_from_last_stream(
                 subscription.watch, state
@@ -221,7 +222,7 @@ class SotwState(StreamState[SotwRequest]):
         if generated.complete:
             subscription.forget(filter(query.watch.covers, gone))
         elif generated.removed:
-            subscription.forget(generated.removed.difference(state))
+            subscription.forget(absent(generated.removed, state))
         sent = self._to_send(query, state, new)
         if not sent:
             return None
