@@ -94,6 +94,18 @@ def test_values_of_proxies_that_are_gone_are_dropped(tmp_path: Path) -> None:
     assert max(earlier(context).values()) < _ROUNDS / 2
 
 
+def test_names_of_hosts_for_domains_that_are_gone_are_dropped(model_of: Build) -> None:
+    context: PushContext | None = None
+    for number in range(_ROUNDS):
+        context = PushContext(model_of(*SERVICES[: 40 + number]), before=context)
+        asked(context, captured(f"n{number}"))
+
+    assert context is not None
+    domains = {each.proxy_domain for each in context._routes._hosts._names}
+    assert f"n{_ROUNDS - 1}.svc.cluster.local" in domains
+    assert len(domains) < _ROUNDS / 2
+
+
 def test_a_cache_that_takes_over_has_no_more_values_than_it_may() -> None:
     old, new = Cache[int, str](most=3), Cache[int, str](most=3)
     for key in range(3):

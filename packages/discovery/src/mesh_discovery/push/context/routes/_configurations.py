@@ -80,7 +80,9 @@ class Routes:
 
         held: the scopes of which proxies may still ask.
         """
-        self._hosts.adopt(before._hosts, change, held)
+        asked = (*before._ports_before, *before._ports)
+        domains = {each.domain for each in asked if each.scope in held}
+        self._hosts.adopt(before._hosts, change, held, domains)
         if change.only_endpoints:
             self._configurations.adopt_but(before._configurations, ())
             self._ports.adopt_but(before._ports, ())

@@ -61,11 +61,16 @@ class VirtualHosts:
         self._names = Cache[_NamesKey, HostNames]()
 
     def adopt(
-        self, before: "VirtualHosts", change: ModelChange, held: AbstractSet[ScopeKey]
+        self,
+        before: "VirtualHosts",
+        change: ModelChange,
+        held: AbstractSet[ScopeKey],
+        domains: AbstractSet[str],
     ) -> None:
         """Take over the parts that the change leaves as they are.
 
-        held: the scopes of which proxies may still ask.
+        held: the scopes of which proxies may still ask. domains: those of these proxies; names of
+        others are kept no longer than services are the same.
         """
         if self._retries == before._retries:
             gone = change.gone_virtual_services
@@ -76,7 +81,10 @@ class VirtualHosts:
         changed = change.services.pairs.keys() - change.endpoints_only
         if changed:
             self._names.adopt(
-                before._names, where=lambda key: (key.namespace, key.host) not in changed
+                before._names,
+                where=lambda key: (
+                    key.proxy_domain in domains and (key.namespace, key.host) not in changed
+                ),
             )
         else:
             self._names.adopt_but(before._names, ())
