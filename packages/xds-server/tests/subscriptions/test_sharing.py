@@ -13,8 +13,8 @@ import pytest
 
 from xds_server import Generated, Resource
 from xds_server import type_urls as types
+from xds_server.protocol._names import NO_NAMES, shared_names
 from xds_server.protocol._request import DeltaRequest, SotwRequest
-from xds_server.protocol._resources_by_name import NO_NAMES, shared_names
 from xds_server.subscriptions._delta import DeltaState
 from xds_server.subscriptions._sotw import SotwState
 from xds_server.subscriptions._subscription import Query

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from mesh_protowire import Span, scan, text, varint
+from xds_server.protocol._names import shared_names
 from xds_server.protocol._resource import Resource
-from xds_server.protocol._resources_by_name import ResourcesByName, shared_names
+from xds_server.protocol._resources_by_name import ResourcesByName
 
 _EDS = 3  # envoy.config.cluster.v3.Cluster.DiscoveryType.EDS
 

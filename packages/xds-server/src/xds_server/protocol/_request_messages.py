@@ -12,9 +12,9 @@ from google.protobuf.message import DecodeError
 
 from mesh_protowire import WireError
 from xds_server._errors import BadRequest
+from xds_server.protocol._names import shared_names
 from xds_server.protocol._node import Node, node_from_bytes
 from xds_server.protocol._request import ClientError, DeltaRequest, Parsed, SotwRequest
-from xds_server.protocol._resources_by_name import shared_names
 
 Message: TypeAlias = DeltaDiscoveryRequest | DiscoveryRequest
 

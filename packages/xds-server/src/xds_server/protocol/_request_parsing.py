@@ -12,6 +12,7 @@ from sys import intern
 
 from mesh_protowire import Span, WireError, joined, number_of, scan, text, text_of, varint
 from xds_server.protocol._name_runs import NAME_RUNS, NAME_TAG
+from xds_server.protocol._names import shared_names
 from xds_server.protocol._node import Node, node_from_bytes
 from xds_server.protocol._request import (
     NO_VERSIONS,
@@ -20,7 +21,6 @@ from xds_server.protocol._request import (
     Parsed,
     SotwRequest,
 )
-from xds_server.protocol._resources_by_name import shared_names
 
 _MOST_FIELDS = 12
 """A request of more fields is read sooner by the library's parser."""

@@ -8,67 +8,20 @@ moved away from. The mapping, and the results with it, is freed when the last cl
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import compress, filterfalse
+from operator import is_not
 from typing import NamedTuple
-from weakref import WeakKeyDictionary, WeakValueDictionary, ref
+from weakref import WeakValueDictionary, ref
 
+from xds_server.protocol._names import NO_NAMES, absent
 from xds_server.protocol._resource import Resource
 
-NO_NAMES: frozenset[str] = frozenset()
-"""The one empty set of names: each is 216 bytes, and an idle stream would have half a dozen."""
+_MOST_STEPS = 8
+_MOST_CHANGED = 256
+"""A mapping knows of so many earlier ones that it came of, and of so many names changed since."""
 
-_shared: WeakKeyDictionary[frozenset[str], ref[frozenset[str]]] = WeakKeyDictionary()
-
-
-def shared_names(names: frozenset[str]) -> frozenset[str]:
-    """Return the set equal to `names` that all streams share.
-
-    A thousand clients of one shape then have one set, and comparing theirs takes no time.
-    """
-    if not names:
-        return NO_NAMES
-    known = _shared.get(names)
-    same = known() if known is not None else None
-    if same is None:
-        _shared[names] = ref(names)
-        return names
-    return same
-
-
-def absent(names: Iterable[str], resources: Mapping[str, Resource]) -> frozenset[str]:
-    """Return those of some names that are not among resources; it costs what the names are.
-
-    A set's own `difference` looks at every resource.
-    """
-    return frozenset(name for name in names if name not in resources) or NO_NAMES
-
-
-class _NamesStep(NamedTuple):
-    """The last result of `names_after` for some names, with its arguments."""
-
-    come: frozenset[str]
-    gone: frozenset[str]
-    after: ref[frozenset[str]]
-
-
-_steps: WeakKeyDictionary[frozenset[str], _NamesStep] = WeakKeyDictionary()
-
-
-def names_after(
-    names: frozenset[str], come: frozenset[str], gone: frozenset[str]
-) -> frozenset[str]:
-    """Return `names` without `gone` and with `come`, shared as by `shared_names`.
-
-    Of a thousand clients that ask alike, it is worked out for the first.
-    """
-    known = _steps.get(names)
-    if known is not None and known.come == come and known.gone == gone:
-        after = known.after()
-        if after is not None:
-            return after
-    after = shared_names((names - gone) | come)
-    if names:
-        _steps[names] = _NamesStep(come, gone, ref(after))
-    return after
+_OF_NOTHING: Mapping[object, frozenset[str]] = {}
+"""The names changed since, by the marks of earlier mappings."""
 
 
 class _Difference(NamedTuple):
@@ -105,8 +58,10 @@ class ResourcesByName(dict[str, Resource]):
 
     __slots__ = (
         "__weakref__",
+        "_came_of",
         "_content",
         "_difference",
+        "_mark",
         "_part",
         "_successor",
         "endpoints",
@@ -119,6 +74,8 @@ class ResourcesByName(dict[str, Resource]):
         self._successor: _Successor | None = None
         self._part: _Part | None = None
         self._content: int | None = None
+        self._mark = object()
+        self._came_of = _OF_NOTHING
         self.endpoints: frozenset[str] | None = None
         self.sotw_body: bytes | None = None
 
@@ -133,8 +90,16 @@ class ResourcesByName(dict[str, Resource]):
         known = self._difference
         if known is not None and known.state() is state and known.complete is complete:
             return known.new, known.gone
-        new = changed(state, self)
-        gone = frozenset(self.keys() - state.keys()) if complete and self else NO_NAMES
+        names = self._where_other(state) if isinstance(state, ResourcesByName) else None
+        if names is None:
+            new = changed(state, self)
+            gone = frozenset(filterfalse(state.__contains__, self)) if complete else NO_NAMES
+        else:
+            here = sorted(name for name in names if name in state)
+            some = {each: state[each] for each in here if _differs(self.get(each), state[each])}
+            new = state if len(some) == len(state) else some
+            left = absent((name for name in names if name in self), state)
+            gone = left if complete else NO_NAMES
         if isinstance(state, ResourcesByName) and new is not state:
             self._difference = _Difference(ref(state), complete, new, gone)
         return new, gone
@@ -154,7 +119,7 @@ class ResourcesByName(dict[str, Resource]):
         after.update(new)
         for name in removed:
             after.pop(name, None)
-        after = self._known_or(after, new.keys() | removed)
+        after = self._known_or(after, removed.union(new))
         # A copy and a weak reference, as `new` and `after` may lead on: a client that is still here
         # shall not keep alive all the mappings that came after.
         self._successor = _Successor(dict(new), removed, ref(after))
@@ -163,24 +128,20 @@ class ResourcesByName(dict[str, Resource]):
     def edited(self, changed: Iterable[Resource], removed: Iterable[str]) -> ResourcesByName:
         """Return these with some resources changed or new, and without `removed`.
 
-        `difference` then knows the result for clients that have these.
+        `difference` then looks at no others for clients that have these, or came of these.
         """
-        after, new = ResourcesByName(self), dict[str, Resource]()
-        for each in changed:
-            if _differs(self.get(each.name), each):
-                after[each.name] = new[each.name] = each
-        gone = frozenset(name for name in removed if after.pop(name, None) is not None)
-        after = self._known_or(after, new.keys() | gone)
-        if len(new) < len(after):
-            self._difference = _Difference(ref(after), True, new, gone or NO_NAMES)
-        return after
+        new = {each.name: each for each in changed if _differs(self.get(each.name), each)}
+        after = ResourcesByName(self)
+        after.update(new)
+        gone = [name for name in removed if after.pop(name, None) is not None]
+        return self._known_or(after, frozenset(gone).union(new))
 
     def findable(self) -> ResourcesByName:
         """Return these, which streams then have that come to the same by changes."""
         self._content_hash()
         return self
 
-    def _known_or(self, after: ResourcesByName, changed: Iterable[str]) -> ResourcesByName:
+    def _known_or(self, after: ResourcesByName, changed: frozenset[str]) -> ResourcesByName:
         """Return a mapping equal to `after` that a stream has, or else `after`.
 
         `changed` are the names in which it may differ from these.
@@ -193,7 +154,25 @@ class ResourcesByName(dict[str, Resource]):
             return known
         after._content = content
         _known[content] = after
+        if len(changed) <= _MOST_CHANGED:
+            came_of = {self._mark: changed}
+            for mark, earlier in self._came_of.items():
+                names = earlier | changed
+                if len(came_of) < _MOST_STEPS and len(names) <= _MOST_CHANGED:
+                    came_of[mark] = names
+            after._came_of = came_of
         return after
+
+    def _where_other(self, state: ResourcesByName) -> frozenset[str] | None:
+        """Return the names of all resources that may be others here and there, if it is known.
+
+        It is if both came of the same by edits, such as what the generator has and what a client
+        has from which the last removal is still held back.
+        """
+        here = {self._mark: NO_NAMES, **self._came_of}
+        there = {state._mark: NO_NAMES, **state._came_of}
+        mark = next((each for each in here if each in there), None)
+        return None if mark is None else here[mark] | there[mark]
 
     def _content_hash(self) -> int:
         if self._content is None:
@@ -235,11 +214,9 @@ def changed(
         return NO_RESOURCES
     if not client_has:
         return state
-    new = {
-        name: resource
-        for name, resource in state.items()
-        if (old := client_has.get(name)) is not resource and _differs(old, resource)
-    }
+    # Most are the same objects, which is told without a line of Python for each.
+    others = compress(state.items(), map(is_not, map(client_has.get, state), state.values()))
+    new = {name: each for name, each in others if _differs(client_has.get(name), each)}
     return state if len(new) == len(state) else new
 
 

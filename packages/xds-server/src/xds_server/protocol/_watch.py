@@ -2,30 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple
-from weakref import ref
 
+from xds_server.protocol._names import prefixes_of
 from xds_server.protocol._resources_by_name import ResourcesByName
-
-
-class _OfNames(NamedTuple):
-    names: ref[frozenset[str]]
-    prefixes: tuple[str, ...]
-
-
-_prefixes: dict[int, _OfNames] = {}
-"""The prefixes of each set of names, by its identity: a thousand clients may watch one set."""
-
-
-def _forgetter(key: int) -> Callable[[ref[frozenset[str]]], None]:
-    def forget(gone: ref[frozenset[str]]) -> None:
-        known = _prefixes.get(key)
-        if known is not None and known.names is gone:
-            del _prefixes[key]
-
-    return forget
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,12 +38,7 @@ class Watch:
     def prefixes(self) -> tuple[str, ...]:
         """Return the beginnings of resource names that the names with `/*` at their end want."""
         if not self._prefixes:
-            known = _prefixes.get(id(self.names))
-            if known is None or known.names() is not self.names:
-                found = tuple(name[:-1] for name in self.names if name.endswith("/*"))
-                known = _OfNames(ref(self.names, _forgetter(id(self.names))), found)
-                _prefixes[id(self.names)] = known
-            self._prefixes.append(known.prefixes)
+            self._prefixes.append(prefixes_of(self.names))
         return self._prefixes[0]
 
     def select(self, resources: ResourcesByName) -> ResourcesByName:

@@ -6,7 +6,7 @@ cluster it warms may wait for the very same endpoints, if the stream broke betwe
 
 from __future__ import annotations
 
-from xds_server.protocol._resources_by_name import NO_NAMES
+from xds_server.protocol._names import NO_NAMES
 from xds_server.subscriptions._warming import Warming
 
 _REMEMBERED = 10_000

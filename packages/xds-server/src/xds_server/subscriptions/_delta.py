@@ -7,16 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from xds_server.protocol._names import NO_NAMES, absent, names_after, shared_names
 from xds_server.protocol._request import DeltaRequest
 from xds_server.protocol._resource import Resource
-from xds_server.protocol._resources_by_name import (
-    NO_NAMES,
-    NO_RESOURCES,
-    ResourcesByName,
-    absent,
-    names_after,
-    shared_names,
-)
+from xds_server.protocol._resources_by_name import NO_RESOURCES, ResourcesByName
 from xds_server.protocol._response import Response
 from xds_server.protocol._response_encoding import delta_body, delta_heartbeat, delta_tail
 from xds_server.protocol._type_urls import (

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
+from xds_server.protocol._names import NO_NAMES
 from xds_server.protocol._references import routes_of
-from xds_server.protocol._resources_by_name import NO_NAMES
 from xds_server.protocol._type_urls import ENDPOINT, LISTENER, ROUTE
 from xds_server.subscriptions._push_contents import PushContents
 from xds_server.subscriptions._subscription import Subscription

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from xds_server.protocol._resources_by_name import NO_NAMES
+from xds_server.protocol._names import NO_NAMES
 from xds_server.protocol._type_urls import CLUSTER, ENDPOINT, LISTENER, ROUTE, in_push_order
 from xds_server.subscriptions._subscription import NO_REMOVAL_TIMES, RemovalTime, Subscription
 

@@ -10,15 +10,10 @@ from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
+from xds_server.protocol._names import NO_NAMES, absent, shared_names
 from xds_server.protocol._request import SotwRequest
 from xds_server.protocol._resource import Resource
-from xds_server.protocol._resources_by_name import (
-    NO_NAMES,
-    NO_RESOURCES,
-    ResourcesByName,
-    absent,
-    shared_names,
-)
+from xds_server.protocol._resources_by_name import NO_RESOURCES, ResourcesByName
 from xds_server.protocol._response import Response
 from xds_server.protocol._response_encoding import sotw_body, sotw_tail
 from xds_server.protocol._type_urls import CLUSTER, ENDPOINT, FULL_STATE, NAMED_ONLY

@@ -12,8 +12,9 @@ from typing import Generic, TypeVar
 
 from msgspec.structs import replace
 
+from xds_server.protocol._names import NO_NAMES
 from xds_server.protocol._resource import Resource
-from xds_server.protocol._resources_by_name import NO_NAMES, ResourcesByName
+from xds_server.protocol._resources_by_name import ResourcesByName
 from xds_server.protocol._response import Response
 from xds_server.protocol._type_urls import (
     CLUSTER,

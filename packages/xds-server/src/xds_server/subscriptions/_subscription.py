@@ -13,8 +13,9 @@ import msgspec
 from msgspec.structs import replace
 
 from xds_server.monitoring._status import Nack, TypeStatus
+from xds_server.protocol._names import NO_NAMES
 from xds_server.protocol._request import ClientError
-from xds_server.protocol._resources_by_name import NO_NAMES, NO_RESOURCES, ResourcesByName
+from xds_server.protocol._resources_by_name import NO_RESOURCES, ResourcesByName
 from xds_server.protocol._watch import Watch
 
 WILDCARD = "*"

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping
 
+from xds_server.protocol._names import NO_NAMES, shared_names
 from xds_server.protocol._references import endpoints_of, endpoints_of_all
 from xds_server.protocol._resource import Resource
-from xds_server.protocol._resources_by_name import NO_NAMES, shared_names
 
 
 class Warming:

@@ -45,7 +45,7 @@ class ClusterNames:
         known = self._last
         come = wanted.difference(known)
         if len(come) <= _FEW and len(known) + len(come) - len(wanted) <= _FEW:
-            names = [each for each in known if each in wanted]
+            names = list(filter(wanted.__contains__, known))
             for each in come:
                 insort(names, each, key=_last_part)
             return names

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
 from xds_server.monitoring._status import PushStatus, TypePush
-from xds_server.protocol._resources_by_name import NO_NAMES
+from xds_server.protocol._names import NO_NAMES
 from xds_server.protocol._response import Response
 from xds_server.subscriptions._subscription import Subscription
 

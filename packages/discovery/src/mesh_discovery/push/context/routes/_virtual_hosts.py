@@ -1,6 +1,8 @@
 """The parts of route configurations: made once, and shared by all configurations that have them."""
 
 from collections.abc import Set as AbstractSet
+from itertools import compress
+from operator import attrgetter, not_
 from typing import NamedTuple
 
 from mesh_discovery.generate.routes._default_routes import default_route
@@ -26,6 +28,11 @@ class _ScopeKey(NamedTuple):
     virtual_service: VirtualService
     place: RoutePlace
     scope: ScopeKey
+
+
+_SCOPE = attrgetter("scope")
+_VIRTUAL_SERVICE = attrgetter("virtual_service")
+_LEADS_TO = attrgetter("virtual_service.destination_hosts")
 
 
 class _DefaultKey(NamedTuple):
@@ -74,7 +81,8 @@ class VirtualHosts:
         """
         if self._retries == before._retries:
             gone = change.gone_virtual_services
-            stale = [each for each in before._routes if each.virtual_service in gone]
+            keys = list(before._routes) if gone else []
+            stale = compress(keys, map(gone.__contains__, map(_VIRTUAL_SERVICE, keys)))
             self._routes.adopt_but(before._routes, stale)
             self._adopt_of_scopes(before, change, held)
             self._defaults.adopt_but(before._defaults, ())
@@ -101,14 +109,14 @@ class VirtualHosts:
         gone = change.gone_virtual_services
         services = change.services.pairs.keys() - change.endpoints_only
         hosts = change.rule_change.hosts.union(host for _, host in services)
-        stale = [
-            each
-            for each in before._of_scope
-            if each.virtual_service in gone
-            or each.scope.sidecar is not None
-            or each.scope not in held
-            or not hosts.isdisjoint(each.virtual_service.destination_hosts)
-        ]
+        keys = list(before._of_scope)
+        scopes = {id(each): each for each in map(_SCOPE, keys)}.values()
+        unsure = {each for each in scopes if each.sidecar is not None or each not in held}
+        stale = [each for each in keys if each.scope in unsure] if unsure else []
+        if gone:
+            stale += compress(keys, map(gone.__contains__, map(_VIRTUAL_SERVICE, keys)))
+        if hosts:
+            stale += compress(keys, map(not_, map(hosts.isdisjoint, map(_LEADS_TO, keys))))
         self._of_scope.adopt_but(before._of_scope, stale)
 
     def routes(
