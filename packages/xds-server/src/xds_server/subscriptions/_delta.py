@@ -165,9 +165,10 @@ class DeltaState(StreamState[DeltaRequest]):
                 self.removals.set_pending(subscription, absent((still | gone) - unused, state))
         if removed and query.type_url == ENDPOINT:
             self.warming.stop_awaiting(self.warming.awaited & removed)
-        if (new is state and not client_has) or (
-            complete and not gone and query.watch is subscription.watch
-        ):
+        whole = complete and query.watch is subscription.watch
+        if whole:
+            subscription.answer = state
+        if (new is state and not client_has) or (whole and not gone):
             subscription.client_has = state
         elif sent or any(name in client_has for name in removed):
             subscription.client_has = client_has.with_changes(sent, removed)
