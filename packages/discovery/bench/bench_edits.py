@@ -102,6 +102,8 @@ class Figures:
 
     last_s: list[float] = field(default_factory=list)
     cpu_s: list[float] = field(default_factory=list)
+    load_cpu_s: list[float] = field(default_factory=list)
+    sent_mb: list[float] = field(default_factory=list)
 
 
 def free_ports(number: int) -> list[int]:
@@ -160,6 +162,7 @@ class Plane:
         program = [arguments.sidecars] if arguments.sidecars else [sys.executable, SIDECARS]
         load = [*program, "-addr", f"127.0.0.1:{ports[0]}", "-n", str(arguments.clients)]
         load += ["-delta"] if arguments.delta else []
+        load += ["-spread", f"{arguments.spread:g}s"] if arguments.spread else []
         load += ["-namespace", NAMESPACE, "-timeout", f"{arguments.longest_start}s"]
         self.load = Process(load, log=home / "load.log", environment={})
         self.ready = self.load.answer()
@@ -169,6 +172,7 @@ class Plane:
         self.ready_cpu_s = self.server.cpu_s() - self.serving_cpu_s
         self.full_mb = self.server.memory_mb()
         self._longest_s: float = arguments.longest
+        self._counts = arguments.sidecars is not None
         self.figures: dict[str, Figures] = {}
 
     def told(self, question: str) -> dict[str, Any]:
@@ -176,12 +180,18 @@ class Plane:
         self.load.tell(question)
         return self.load.answer()
 
+    def _sent_mb(self) -> float:
+        """Return what the sidecars have read; `sidecars.py` does not count it."""
+        sent: float = self.told("stat").get("bytes", 0) / 1e6 if self._counts else 0.0
+        return sent
+
     def edit(self, kind: str, *, quiet_s: float) -> None:
         text, type_name = self.files.wanted(kind)
         time.sleep(quiet_s)  # what the edit before left to do is not this one's
         self.load.tell(f"arm {text}")
         self.load.answer()
-        cpu = self.server.cpu_s()
+        sent_mb = self._sent_mb()
+        cpu, load_cpu = self.server.cpu_s(), self.load.cpu_s()
         began = time.time()
         if self._is_floor:
             self.files.edit(kind)
@@ -197,6 +207,8 @@ class Plane:
         time.sleep(0.3)  # the acknowledgements
         figures = self.figures.setdefault(kind, Figures())
         figures.cpu_s.append(self.server.cpu_s() - cpu)
+        figures.load_cpu_s.append(self.load.cpu_s() - load_cpu)
+        figures.sent_mb.append(self._sent_mb() - sent_mb)
         seen = found.get(type_name, {"n": 0})
         complete = seen["n"] == self.ready["n"]
         figures.last_s.append(seen["last"] - began if complete else float("nan"))
@@ -219,13 +231,13 @@ def report(planes: list[Plane], kinds: list[str]) -> None:
             f"{_sizes(plane.empty_mb)} at first, {_sizes(plane.full_mb)} with sidecars, "
             f"{_sizes(plane.server.memory_mb())} at the end"
         )
-    print(f"{'edit':10}{'server':10}{'last, s':>26}{'CPU, s':>26}")
+    heads = ("last, s", "CPU, s", "the load's CPU, s", "MB sent")
+    print(f"{'edit':10}{'server':10}" + "".join(f"{head:>26}" for head in heads))
     for kind in kinds:
         for plane in planes:
             if (found := plane.figures.get(kind)) is not None:
-                print(
-                    f"{kind:10}{plane.name:10}{_range(found.last_s):>26}{_range(found.cpu_s):>26}"
-                )
+                columns = (found.last_s, found.cpu_s, found.load_cpu_s, found.sent_mb)
+                print(f"{kind:10}{plane.name:10}" + "".join(f"{_range(c):>26}" for c in columns))
     tell_rows({plane.name: plane.figures for plane in planes}, kinds)
 
 
@@ -256,7 +268,7 @@ OURS = (
 )
 
 
-def main() -> None:
+def parsed_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sidecars", help="another load than sidecars.py")
     parser.add_argument("--against", help="the interpreter of another checkout")
@@ -278,9 +290,19 @@ def main() -> None:
     parser.add_argument(
         "--longest-start", type=int, default=280, help="seconds until all sidecars are ready"
     )
+    parser.add_argument(
+        "--spread", type=float, default=0, help="seconds over which the sidecars connect"
+    )
     parser.add_argument("--no-floor", action="store_true")
     parser.add_argument("--keep", help="a directory for the logs")
     arguments = parser.parse_args()
+    if (arguments.spread or arguments.stream) and arguments.sidecars is None:
+        parser.error("--spread and --stream need the load of --sidecars")
+    return arguments
+
+
+def main() -> None:
+    arguments = parsed_arguments()
     commands = {"ours": OURS.format(python=sys.executable)}
     if arguments.against is not None:
         commands = {"before": OURS.format(python=arguments.against), **commands}
