@@ -85,6 +85,24 @@ def test_with_a_listener_that_changed_a_cluster_stays_until_the_old_one_has_drai
     assert stream.core.stream.next_due_at() is None
 
 
+def test_the_answer_is_held_of_which_the_next_is_made_while_a_removal_is_held_back(
+    stream: Stream,
+) -> None:
+    held = [stream.core.subscription(CDS).answer]
+    stream.replace_cluster()
+    stream.state.set(stream.make.listener("l", change=1))
+    started = stream.core.now
+    for change in range(2):
+        stream.state.set(stream.make.cluster("b", eds=False, change=change))
+        stream.accept(stream.core.push())
+        held.append(stream.core.subscription(CDS).answer)
+    stream.go_on(started + DRAIN_S)
+    held.append(stream.core.subscription(CDS).answer)
+    assert [sorted(each) for each in held] == [[], ["b"], ["b"], []]
+    assert held[1]["b"].version != held[2]["b"].version
+    assert all(not s.answer for s in stream.core.stream.subscriptions.values())
+
+
 def test_with_a_listener_that_is_removed_a_cluster_stays_as_long(stream: Stream) -> None:
     stream.replace_cluster()
     stream.state.drop(LDS, "l")

@@ -91,7 +91,7 @@ class Client:
         warming, found = self.stream.warming, list[object]()
         for type_url in (CDS, EDS):
             subscription = self.stream.subscriptions[type_url]
-            found += [subscription.client_has, subscription.names]
+            found += [subscription.client_has, subscription.answer, subscription.names]
         return [*found, warming.awaited, warming._unconfirmed, warming._missing]
 
     def _take(self, responses: object) -> None:
@@ -145,7 +145,7 @@ def test_what_clients_hold_is_one_object_for_all_after_every_kind_of_change(
 ) -> None:
     mesh = Mesh(make, 30)
     clients = [Client(mesh, delta=delta) for _ in range(CLIENTS)]
-    assert distinct(clients) == [1] * 7
+    assert distinct(clients) == [1] * 9
     changes: list[tuple[str, Callable[[], None], frozenset[str] | None]] = [
         ("an endpoint", lambda: mesh.change_endpoints("s3", 1), frozenset({"s3"})),
         ("a service more", lambda: mesh.add("new"), None),
@@ -157,7 +157,7 @@ def test_what_clients_hold_is_one_object_for_all_after_every_kind_of_change(
         change()
         for client in clients:
             client.push(changed)
-        assert distinct(clients) == [1] * 7, what
+        assert distinct(clients) == [1] * 9, what
         assert len({id(client.clusters_body) for client in clients}) == 1, what
         for client in clients:
             held = client.stream.subscriptions
@@ -187,7 +187,7 @@ def test_clients_that_were_pushed_to_unlike_each_other_share_again_when_they_hav
                 waits[client] = NO_NAMES
     for client in clients:
         client.push(waits[client])
-    assert distinct(clients) == [1] * 7
+    assert distinct(clients) == [1] * 9
 
 
 def test_endpoints_that_are_sent_again_with_their_clusters_are_one_mapping_for_all(

@@ -108,7 +108,7 @@ class Basis:
     """An answer that clients may have, of which a later one is made at the cost of the difference.
 
     What clients lack of the later answer is then known, too, and is not looked for among all. The
-    answer is held no longer than a client has it.
+    answer is held no longer than it is the last that a client was given.
     """
 
     __slots__ = ("_by_name",)

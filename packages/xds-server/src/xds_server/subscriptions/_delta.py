@@ -166,8 +166,7 @@ class DeltaState(StreamState[DeltaRequest]):
         if removed and query.type_url == ENDPOINT:
             self.warming.stop_awaiting(self.warming.awaited & removed)
         whole = complete and query.watch is subscription.watch
-        if whole:
-            subscription.answer = state
+        subscription.answer = state if whole and subscription.pending_removals else NO_RESOURCES
         if (new is state and not client_has) or (whole and not gone):
             subscription.client_has = state
         elif sent or any(name in client_has for name in removed):

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from xds_server.protocol._names import NO_NAMES
+from xds_server.protocol._resources_by_name import NO_RESOURCES
 from xds_server.protocol._type_urls import CLUSTER, ENDPOINT, LISTENER, ROUTE, in_push_order
 from xds_server.subscriptions._subscription import NO_REMOVAL_TIMES, RemovalTime, Subscription
 
@@ -41,6 +42,8 @@ class Removals:
         """Let exactly these removals of a type wait; those that waited before keep their times."""
         before, now = subscription.pending_removals, self._now()
         subscription.pending_removals = names or NO_NAMES
+        if not names:
+            subscription.answer = NO_RESOURCES
         times = subscription.removal_times
         subscription.removal_times = {
             name: times[name] if name in before else RemovalTime(since=now) for name in names

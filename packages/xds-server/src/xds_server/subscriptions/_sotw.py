@@ -183,10 +183,11 @@ class SotwState(StreamState[SotwRequest]):
         new, pending_removals = client_has.difference(state, complete=True)
         unused = self._without_endpoints(subscription, pending_removals)
         self._record_sent(query.type_url, new)
-        subscription.answer = state
+        subscription.answer = NO_RESOURCES
         if query.type_url == CLUSTER and (staying := pending_removals - unused):
             # Routes still refer to these clusters: they stay until the routes are replaced.
             self.removals.set_pending(subscription, staying)
+            subscription.answer = state
             subscription.client_has = client_has.with_changes(new, unused)
             return subscription.client_has if new or unused or query.requested else None
         subscription.pending_removals = NO_NAMES

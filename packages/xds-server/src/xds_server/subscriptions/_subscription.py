@@ -71,8 +71,8 @@ class Subscription(msgspec.Struct, kw_only=True):
     client_has: ResourcesByName = msgspec.field(default_factory=lambda: NO_RESOURCES)
     """The resources the client has: those it was sent, and those it said it has."""
     answer: ResourcesByName = msgspec.field(default_factory=lambda: NO_RESOURCES)
-    """The last complete answer; `client_has` is another while removals are held back. It is kept
-    for as long, as the next answer may be made of it."""
+    """The last complete answer while removals are held back from the client, which so has another;
+    the next answer may be made of it."""
     pending_removals: frozenset[str] = NO_NAMES
     """Names of removed resources that may still be referred to; the client has them still."""
     removal_times: Mapping[str, RemovalTime] = msgspec.field(
