@@ -232,12 +232,12 @@ def report(planes: list[Plane], kinds: list[str]) -> None:
             f"{_sizes(plane.server.memory_mb())} at the end"
         )
     heads = ("last, s", "CPU, s", "the load's CPU, s", "MB sent")
-    print(f"{'edit':10}{'server':10}" + "".join(f"{head:>26}" for head in heads))
+    print(f"{'edit':10}{'server':10}" + "".join(f"{head:>32}" for head in heads))
     for kind in kinds:
         for plane in planes:
             if (found := plane.figures.get(kind)) is not None:
                 columns = (found.last_s, found.cpu_s, found.load_cpu_s, found.sent_mb)
-                print(f"{kind:10}{plane.name:10}" + "".join(f"{_range(c):>26}" for c in columns))
+                print(f"{kind:10}{plane.name:10}" + "".join(f"{_range(c):>32}" for c in columns))
     tell_rows({plane.name: plane.figures for plane in planes}, kinds)
 
 

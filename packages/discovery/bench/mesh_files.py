@@ -17,7 +17,7 @@ def service(number: int, *, addresses: tuple[str, ...], workloads: bool = False)
         f"  hosts: [service-{number}.{NAMESPACE}.svc.cluster.local]",
         "  location: MESH_INTERNAL",
         "  resolution: STATIC",
-        "  ports: [{number: 80, name: http, targetPort: 8080}]",
+        "  ports: [{number: 80, name: http, protocol: HTTP, targetPort: 8080}]",
     ]
     if workloads:
         lines += ["  workloadSelector: {labels: {app: selected}}"]
