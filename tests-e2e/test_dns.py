@@ -39,7 +39,7 @@ spec:
   hosts: [late.example]
   location: MESH_INTERNAL
   resolution: STATIC
-  ports: [{number: 8080, name: http}]
+  ports: [{number: 8080, name: http, protocol: HTTP}]
   endpoints: [{address: 127.0.0.1}]
 """
 

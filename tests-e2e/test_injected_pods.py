@@ -56,7 +56,7 @@ spec:
   hosts: [later.shop.svc.cluster.local]
   location: MESH_INTERNAL
   resolution: STATIC
-  ports: [{number: 18081, name: http}]
+  ports: [{number: 18081, name: http, protocol: HTTP}]
   endpoints: [{address: 127.0.0.1}]
 """
 

@@ -40,7 +40,7 @@ spec:
   hosts: [orders.shop.svc.cluster.local]
   location: MESH_INTERNAL
   resolution: STATIC
-  ports: [{number: 8080, name: http}]
+  ports: [{number: 8080, name: http, protocol: HTTP}]
   endpoints: [{address: 127.0.0.1}]
 """
 _FAKETIME = "faketime/libfaketimeMT.so.1"

@@ -77,7 +77,7 @@ MISTAKES = {
         "3: metadata.name: expected text, found true; put it in quotes",
     ),
     "port out of range": (
-        HEAD + "  hosts: [a.b]\n  ports:\n  - {number: 65536, name: http}\n",
+        HEAD + "  hosts: [a.b]\n  ports:\n  - {number: 65536, name: http, protocol: HTTP}\n",
         "7: spec.ports[0].number: expected a number from 1 to 65535, found 65536",
     ),
     "port number twice": (
@@ -110,8 +110,8 @@ MISTAKES = {
         '8: spec.endpoints[0].address: resolution STATIC takes IP addresses, found "a.b"',
     ),
     "endpoint's port": (
-        HEAD
-        + "  hosts: [a.b]\n  resolution: STATIC\n  ports: [{number: 1, name: http}]\n"
+        HEAD + "  hosts: [a.b]\n  resolution: STATIC\n  "
+        "ports: [{number: 1, name: http, protocol: HTTP}]\n"
         + "  endpoints:\n  - address: 1.1.1.1\n    ports: {htp: 1}\n",
         "10: spec.endpoints[0].ports.htp: the service has no port of this name; it has http",
     ),

@@ -16,7 +16,7 @@ items:
 - apiVersion: networking.istio.io/v1
   kind: ServiceEntry
   metadata: {name: web, namespace: a}
-  spec: {hosts: [web.a], ports: [{number: 80, name: http}], resolution: STATICS}
+  spec: {hosts: [web.a], ports: [{number: 80, name: http, protocol: HTTP}], resolution: STATICS}
 """
 
 

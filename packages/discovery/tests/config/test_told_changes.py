@@ -26,7 +26,7 @@ def entry(name: str, *, address: str = "10.0.0.1", host: str = "") -> str:
         "apiVersion: networking.istio.io/v1\nkind: ServiceEntry\n"
         f"metadata: {{name: {name}}}\n"
         f"spec:\n  hosts: [{host or name}.example]\n  resolution: STATIC\n"
-        "  ports: [{number: 80, name: tcp}]\n"
+        "  ports: [{number: 80, name: tcp, protocol: TCP}]\n"
         f"  endpoints: [{{address: {address}}}]\n"
     )
 

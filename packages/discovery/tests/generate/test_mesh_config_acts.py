@@ -31,7 +31,7 @@ spec:
   location: MESH_INTERNAL
   resolution: STATIC
   ports:
-  - {number: 80, name: http, targetPort: 8080}
+  - {number: 80, name: http, protocol: HTTP, targetPort: 8080}
   - {number: 90, name: auto, protocol: ""}
   endpoints:
   - {address: 127.93.1.1, serviceAccount: web, locality: r1/z1}
@@ -43,7 +43,7 @@ metadata: {name: far, namespace: other}
 spec:
   hosts: [far.other.svc.cluster.local]
   resolution: STATIC
-  ports: [{number: 81, name: http}]
+  ports: [{number: 81, name: http, protocol: HTTP}]
   endpoints: [{address: 10.0.0.9}]
 ---
 apiVersion: networking.istio.io/v1
@@ -52,7 +52,7 @@ metadata: {name: named, namespace: default}
 spec:
   hosts: [api.example.com]
   resolution: DNS
-  ports: [{number: 443, name: https}]
+  ports: [{number: 443, name: https, protocol: HTTPS}]
 ---
 apiVersion: networking.istio.io/v1
 kind: DestinationRule

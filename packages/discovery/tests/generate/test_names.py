@@ -36,15 +36,16 @@ def entry(name: str, spec: str, *, namespace: str = "default", labels: str = "")
     )
 
 
-HTTP = "ports: [{number: 80, name: http}]"
-TCP = "ports: [{number: 9000, name: tcp}]"
+HTTP = "ports: [{number: 80, name: http, protocol: HTTP}]"
+TCP = "ports: [{number: 9000, name: tcp, protocol: TCP}]"
 STATIC = "resolution: STATIC, endpoints: [{address: 10.0.0.1}, {address: 10.0.0.2}]"
 DOCUMENTS = (
     entry("web", f"hosts: [{WEB}], {HTTP}, {STATIC}"),
     entry("other", f"hosts: [web.other.svc.cluster.local], {HTTP}, {STATIC}", namespace="other"),
     entry("fixed", f"hosts: [fixed.test], addresses: [10.9.9.9, 10.8.0.0/16], {TCP}, {STATIC}"),
     entry("mixed", "hosts: [mixed.test], addresses: [10.9.9.8], resolution: STATIC, "
-          "ports: [{number: 80, name: http}, {number: 9001, name: tcp}]"),
+          "ports: [{number: 80, name: http, protocol: HTTP}, "
+          "{number: 9001, name: tcp, protocol: TCP}]"),
     entry("wild", f"hosts: ['*.wild.test'], {HTTP}, resolution: STATIC"),
     entry("none", f"hosts: [none.test], {HTTP}, resolution: NONE"),
     entry("headless", f"hosts: [headless.default.svc.cluster.local], {HTTP}, {STATIC}",
@@ -335,7 +336,8 @@ async def test_envoy_carries_what_connects_to_allocated_addresses(
         (config_dir / f"{name}.yaml").write_text(
             entry(
                 name,
-                f"hosts: [{name}.test], ports: [{{number: 80, name: {protocol}, "
+                f"hosts: [{name}.test], "
+                f"ports: [{{number: 80, name: {protocol}, protocol: {protocol}, "
                 f"targetPort: {port}}}], resolution: STATIC, endpoints: [{{address: 127.94.1.2}}]",
             ).replace("number: 80, name: tcp", "number: 9000, name: tcp")
         )

@@ -94,7 +94,7 @@ def test_of_endpoints_that_differ_those_stay_that_speak_as_the_cluster_does(
     )
     spec = (
         "hosts: [x.shop.svc.cluster.local], location: MESH_INTERNAL, resolution: STATIC, "
-        "ports: [{number: 80, name: grpc}], "
+        "ports: [{number: 80, name: grpc, protocol: GRPC}], "
         "endpoints: [{address: 10.0.0.1, serviceAccount: x, labels: {app: one}}, "
         "{address: 10.0.0.2, serviceAccount: x}, {address: 10.0.0.3}, "
         "{address: 10.0.0.4, serviceAccount: x, labels: {inject.istio.io/templates: grpc-agent}}]"
@@ -120,7 +120,8 @@ def addresses(assignment: Any) -> list[str]:
 def test_endpoints_that_grpc_would_refuse_are_not_sent(model_of: Build) -> None:
     """An address that stands twice, a Unix socket: it takes the whole assignment or none."""
     spec = (
-        "hosts: [x.shop.svc.cluster.local], resolution: STATIC, ports: [{number: 80, name: grpc}], "
+        "hosts: [x.shop.svc.cluster.local], resolution: STATIC, "
+        "ports: [{number: 80, name: grpc, protocol: GRPC}], "
         "endpoints: [{address: 10.0.0.1}, {address: 10.0.0.1, locality: r/z}, "
         "{address: 'unix:///tmp/x'}]"
     )
@@ -245,7 +246,7 @@ def test_a_service_of_another_namespace_has_its_namespace_in_its_name(model_of: 
 def test_a_name_without_a_listener_is_told_with_the_reason(
     model_of: Build, name: str, reason: str
 ) -> None:
-    ports = "ports: [{number: 80, name: grpc}]"
+    ports = "ports: [{number: 80, name: grpc, protocol: GRPC}]"
     none = entry(
         "any", f"hosts: [any.shop.svc.cluster.local], resolution: NONE, {ports}", namespace="shop"
     )

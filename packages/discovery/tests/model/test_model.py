@@ -85,21 +85,39 @@ def test_a_service_is_visible_where_it_is_exported_to(
 
 
 @pytest.mark.parametrize(
-    ("protocol", "name", "wanted"),
+    ("fields", "wanted"),
     [
-        ("http", "x", Protocol.HTTP),
-        ("GRPC", "http", Protocol.GRPC),
-        ("", "grpc-api", Protocol.GRPC),
-        ("", "http", Protocol.HTTP),
-        ("", "http2-x", Protocol.HTTP2),
-        ("", "grpc-web-x", Protocol.GRPC_WEB),
-        ("", "admin", Protocol.AUTO),
+        ("name: x, protocol: http", Protocol.HTTP),
+        ("name: http, protocol: GRPC", Protocol.GRPC),
+        ("name: http", Protocol.AUTO),
+        ("name: grpc-api", Protocol.AUTO),
+        ("name: udp", Protocol.AUTO),
+        ("name: admin", Protocol.AUTO),
     ],
 )
-def test_a_ports_protocol_is_given_or_told_by_its_name(
-    protocol: str, name: str, wanted: Protocol
+def test_a_port_of_a_service_entry_has_the_protocol_that_it_declares_whatever_its_name(
+    model_of: Build, fields: str, wanted: Protocol
 ) -> None:
-    assert Protocol.of_port(protocol, name) is wanted
+    model = model_of(entry("s", f"hosts: [s.x], ports: [{{number: 80, {fields}}}]"))
+
+    assert model.services[0].ports[0].protocol is wanted
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [
+        ("grpc-api", Protocol.GRPC),
+        ("HTTP", Protocol.HTTP),
+        ("http2-x", Protocol.HTTP2),
+        ("grpc-web-x", Protocol.GRPC_WEB),
+        ("httpx", None),
+        ("admin", None),
+    ],
+)
+def test_a_protocol_is_read_in_the_first_word_of_a_ports_name(
+    name: str, wanted: Protocol | None
+) -> None:
+    assert Protocol.of_name(name) is wanted
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,11 @@ services = st.fixed_dictionaries(
     {
         "hosts": some(hosts, least=1),
         "resolution": st.just("STATIC"),
-        "ports": some(st.sampled_from([{"number": n, "name": f"http-{n}"} for n in (80, 81)])),
+        "ports": some(
+            st.sampled_from(
+                [{"number": n, "name": f"http-{n}", "protocol": "HTTP"} for n in (80, 81)]
+            )
+        ),
         "endpoints": some(st.sampled_from([{"address": f"10.0.0.{n}"} for n in (1, 2)])),
     }
 )
@@ -106,7 +110,7 @@ SERVICE = object_of(
     {
         "hosts": ["s.example", "*.other"],
         "resolution": "STATIC",
-        "ports": [{"number": 80, "name": "http"}],
+        "ports": [{"number": 80, "name": "http", "protocol": "HTTP"}],
     },
     namespace="a",
 )

@@ -24,12 +24,27 @@ def test_http_services_share_a_listener_and_the_older_service_keeps_a_place(
     model_of: Build,
 ) -> None:
     model = model_of(
-        entry("a", "hosts: [a.x], ports: [{number: 80, name: http}]"),
-        entry("b", "hosts: [b.x], ports: [{number: 80, name: http}, {number: 90, name: tcp}]"),
-        entry("c", "hosts: [c.x], ports: [{number: 80, name: tcp}, {number: 90, name: tcp-b}]"),
-        entry("d", "hosts: [d.x], addresses: [10.1.1.1], ports: [{number: 80, name: tcp}]"),
+        entry("a", "hosts: [a.x], ports: [{number: 80, name: http, protocol: HTTP}]"),
+        entry(
+            "b",
+            (
+                "hosts: [b.x], ports: [{number: 80, name: http, protocol: HTTP}, "
+                "{number: 90, name: tcp, protocol: TCP}]"
+            ),
+        ),
+        entry(
+            "c",
+            (
+                "hosts: [c.x], ports: [{number: 80, name: tcp, protocol: TCP}, "
+                "{number: 90, name: tcp-b, protocol: TCP}]"
+            ),
+        ),
+        entry(
+            "d",
+            "hosts: [d.x], addresses: [10.1.1.1], ports: [{number: 80, name: tcp, protocol: TCP}]",
+        ),
         entry("e", "hosts: [e.x], ports: [{number: 53, name: dns, protocol: UDP}]"),
-        entry("f", "hosts: [f.x], ports: [{number: 22, name: tcp}]"),
+        entry("f", "hosts: [f.x], ports: [{number: 22, name: tcp, protocol: TCP}]"),
     )
 
     plan = plan_outbound(
@@ -64,7 +79,7 @@ def test_no_two_listeners_share_a_place_and_every_service_has_one_or_a_conflict(
             host=f"s{n}.x",
             namespace="a",
             name=f"s{n}",
-            ports=(Port(number=port, name=name, protocol=Protocol.of_port("", name), target=port),),
+            ports=(Port(number=port, name=name, protocol=Protocol.declared(name), target=port),),
             addresses=(f"10.0.0.{n}",) if has_address else (),
             resolution=Resolution.STATIC,
             external=False,

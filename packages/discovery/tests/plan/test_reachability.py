@@ -10,8 +10,8 @@ from mesh_discovery.model._model import MeshModel
 from mesh_discovery.plan.reachability._judgement import unreachable
 
 Check = Callable[..., Sequence[str]]
-TCP = "ports: [{number: 5432, name: tcp}]"
-HTTP = "ports: [{number: 80, name: http}]"
+TCP = "ports: [{number: 5432, name: tcp, protocol: TCP}]"
+HTTP = "ports: [{number: 80, name: http, protocol: HTTP}]"
 
 
 def entry(name: str, spec: str, *, namespace: str = "default") -> str:
@@ -161,7 +161,10 @@ def test_resolution_none_is_told_since_nothing_is_intercepted(told: Check) -> No
 
 
 def test_udp_ports_are_told(told: Check) -> None:
-    ports = "ports: [{number: 80, name: http}, {number: 53, name: udp-dns}]"
+    ports = (
+        "ports: [{number: 80, name: http, protocol: HTTP}, "
+        "{number: 53, name: udp-dns, protocol: UDP}]"
+    )
 
     assert told(a=entry("a", static("a.test", ports))) == [
         "a.yaml:6: spec.ports[1]: UDP is not carried: nothing listens on 53"
@@ -193,7 +196,7 @@ def test_a_mesh_of_captured_proxies_reaches_what_is_told_apart_by_destination_an
     model_of: Callable[..., MeshModel],
 ) -> None:
     def port(number: int, name: str) -> str:
-        return f"ports: [{{number: {number}, name: {name}}}]"
+        return f"ports: [{{number: {number}, name: {name}, protocol: {name.partition('-')[0]}}}]"
 
     documents = (
         entry("none", f"hosts: ['*.x'], ~{port(443, 'tls')}, ~resolution: NONE"),

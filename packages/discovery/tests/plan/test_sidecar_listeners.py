@@ -16,13 +16,19 @@ Build = Callable[..., MeshModel]
 OWN = "127.93.1.3"
 
 SERVICES = (
-    entry("web", "hosts: [web.x], resolution: STATIC, ports: [{number: 80, name: http}]"),
+    entry(
+        "web",
+        "hosts: [web.x], resolution: STATIC, ports: [{number: 80, name: http, protocol: HTTP}]",
+    ),
     entry(
         "both",
         "hosts: [both.x], resolution: STATIC,"
-        " ports: [{number: 80, name: http}, {number: 90, name: tcp}]",
+        " ports: [{number: 80, name: http, protocol: HTTP}, "
+        "{number: 90, name: tcp, protocol: TCP}]",
     ),
-    entry("db", "hosts: [db.x], resolution: STATIC, ports: [{number: 90, name: tcp}]"),
+    entry(
+        "db", "hosts: [db.x], resolution: STATIC, ports: [{number: 90, name: tcp, protocol: TCP}]"
+    ),
 )
 
 
@@ -94,7 +100,8 @@ def inbound(context: PushContext) -> list[tuple[str, int, str, int]]:
 
 SERVED = entry(
     "own",
-    "hosts: [own.x], resolution: STATIC, ports: [{number: 80, name: http, targetPort: 8080}],"
+    "hosts: [own.x], resolution: STATIC, "
+    "ports: [{number: 80, name: http, protocol: HTTP, targetPort: 8080}],"
     " endpoints: [{address: 127.93.1.1}]",
 )
 INGRESS = {

@@ -12,7 +12,7 @@ from planes import entry
 SERVICE = entry(
     "s",
     "hosts: [s.b.svc.cluster.local], resolution: STATIC, location: MESH_INTERNAL, "
-    "ports: [{number: 80, name: http}, {number: 81, name: tcp}]",
+    "ports: [{number: 80, name: http, protocol: HTTP}, {number: 81, name: tcp, protocol: TCP}]",
     namespace="b",
 )
 OLD, NEW = "2020-01-01", "2021-01-01"

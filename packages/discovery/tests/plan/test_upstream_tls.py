@@ -16,7 +16,7 @@ Build = Callable[..., MeshModel]
 
 SIDECAR, CAPTURED, ROUTER = Client(), Client(captured=True), Client(is_sidecar=False)
 WITH_FILES = Client(files=ClientFiles("/c", "/k", "/r"))
-PORTS = "ports: [{number: 80, name: http}]"
+PORTS = "ports: [{number: 80, name: http, protocol: HTTP}]"
 HOST = "hosts: [s.b.svc.cluster.local]"
 INSIDE = entry(
     "s",

@@ -168,7 +168,7 @@ async def test_a_service_that_comes_goes_and_comes_is_followed(
     file = config_dir / "late.yaml"
     spec = (
         "hosts: [late.shop.svc.cluster.local], resolution: STATIC, "
-        "ports: [{number: 80, name: grpc}], endpoints: [{address: 127.0.0.1}]"
+        "ports: [{number: 80, name: grpc, protocol: GRPC}], endpoints: [{address: 127.0.0.1}]"
     )
 
     async with calling(plane, tmp_path, "late:80") as caller:

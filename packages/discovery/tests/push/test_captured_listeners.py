@@ -123,7 +123,7 @@ kind: Sidecar
 metadata: {name: default, namespace: b}
 spec:
   egress:
-  - port: {number: 80, name: http}
+  - port: {number: 80, name: http, protocol: HTTP}
     bind: 127.0.0.1
     captureMode: NONE
     hosts: [b/*]
@@ -160,3 +160,32 @@ def test_every_route_configuration_that_a_listener_names_is_there(
     assert found == names
     if SIDECARS in further:
         assert {"http_proxy|3128", "unix:///run/egress.sock"} <= names
+
+
+@pytest.mark.parametrize("name", ["", ", name: x", ", name: http", ", name: tcp"])
+def test_an_egress_port_that_declares_no_protocol_is_looked_at_whatever_its_name(
+    model_of: Build, name: str
+) -> None:
+    egress = (
+        "apiVersion: networking.istio.io/v1\nkind: Sidecar\n"
+        "metadata: {name: default, namespace: b}\n"
+        f"spec: {{egress: [{{port: {{number: 80{name}}}, hosts: ['b/*']}}]}}\n"
+    )
+
+    context = PushContext(model_of(service("web", "10.77.0.9"), egress))
+
+    (listener,) = (
+        each for each in as_json(context.listeners(sidecar())) if each["name"] == "10.9.0.1_80"
+    )
+    filters = [
+        each["filters"][-1]["name"]
+        for each in (*listener["filter_chains"], listener["default_filter_chain"])
+    ]
+    assert filters == [
+        "envoy.filters.network.http_connection_manager",
+        "envoy.filters.network.tcp_proxy",
+    ]
+    route = "web.b.svc.cluster.local:80"
+    assert [each.name for each in context.routes(sidecar(), frozenset({route})).resources] == [
+        route
+    ]

@@ -17,7 +17,7 @@ metadata: {{name: {name}, namespace: b}}
 spec:
   hosts: [{name}.b.svc.cluster.local]
   resolution: STATIC
-  ports: [{{number: 80, name: http}}, {{number: 81, name: http-81}}]
+  ports: [{{number: 80, name: http, protocol: HTTP}}, {{number: 81, name: http-81, protocol: HTTP}}]
 """
     for name in ("r", "s", "t")
 ]

@@ -24,7 +24,7 @@ def service(name: str, *addresses: str) -> str:
     return entry(
         name,
         f"hosts: [{name}.b.svc.cluster.local], location: MESH_INTERNAL, resolution: STATIC, "
-        f"ports: [{{number: 80, name: http}}], endpoints: [{listed}]",
+        f"ports: [{{number: 80, name: http, protocol: HTTP}}], endpoints: [{listed}]",
         namespace="b",
     )
 

@@ -13,7 +13,7 @@ metadata: {{name: s, namespace: b}}
 spec:
   hosts: [{HOST}]
   resolution: STATIC
-  ports: [{{number: 80, name: http}}]
+  ports: [{{number: 80, name: http, protocol: HTTP}}]
   endpoints: [{{address: 10.0.0.1, labels: {{version: v1}}}}]
 """
 V1, GONE, WHOLE = f"outbound|80|v1|{HOST}", f"outbound|80|old|{HOST}", f"outbound|80||{HOST}"

@@ -74,7 +74,8 @@ def test_another_account_is_told_to_those_who_check_it_and_the_same_is_not(
 
 def test_two_ports_with_one_target_have_an_assignment_each(mesh: Mesh, client: Proxy) -> None:
     ports = (
-        "{number: 80, name: http, targetPort: 8080}, {number: 81, name: http-two, targetPort: 8080}"
+        "{number: 80, name: http, protocol: HTTP, targetPort: 8080}, "
+        "{number: 81, name: http-two, protocol: HTTP, targetPort: 8080}"
     )
     mesh.change(web=service("web", "10.1.0.1", port=ports))
     for cluster in (WEB, WEB.replace("80", "81")):

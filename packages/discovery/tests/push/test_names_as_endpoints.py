@@ -8,7 +8,9 @@ from mesh_discovery.model._model import MeshModel
 from mesh_discovery.push.context._context import PushContext
 from planes import as_json, entry, proxy
 
-PORT = "hosts: [s.b.svc.cluster.local], ports: [{number: 80, name: http}], resolution"
+PORT = (
+    "hosts: [s.b.svc.cluster.local], ports: [{number: 80, name: http, protocol: HTTP}], resolution"
+)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,8 @@ Build = Callable[..., MeshModel]
 
 SERVED = entry(
     "web",
-    "hosts: [web.x], resolution: STATIC, ports: [{number: 80, name: http, targetPort: 8080}],"
+    "hosts: [web.x], resolution: STATIC, "
+    "ports: [{number: 80, name: http, protocol: HTTP, targetPort: 8080}],"
     " endpoints: [{address: 10.0.0.1}]",
 )
 CONFIG = {

@@ -24,7 +24,9 @@ WATCHES = {
 }
 
 
-def service(name: str, endpoints: str, *, ports: str = "{number: 50051, name: grpc}") -> str:
+def service(
+    name: str, endpoints: str, *, ports: str = "{number: 50051, name: grpc, protocol: GRPC}"
+) -> str:
     return entry(
         name,
         f"hosts: [{name}.shop.svc.cluster.local], resolution: STATIC, "

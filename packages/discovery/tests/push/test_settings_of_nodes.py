@@ -16,13 +16,16 @@ Build = Callable[..., MeshModel]
 MESH = [
     entry(
         "web",
-        "hosts: [web.x], resolution: STATIC, ports: [{number: 80, name: http, targetPort: 8080},"
-        " {number: 90, name: tcp}, {number: 91, name: auto}], endpoints: [{address: 10.0.0.1}]",
+        "hosts: [web.x], resolution: STATIC, "
+        "ports: [{number: 80, name: http, protocol: HTTP, targetPort: 8080},"
+        " {number: 90, name: tcp, protocol: TCP}, "
+        "{number: 91, name: auto}], endpoints: [{address: 10.0.0.1}]",
     ),
     entry(
         "db",
         "hosts: [db.x], addresses: [10.9.0.1], resolution: STATIC,"
-        " ports: [{number: 5432, name: tcp}, {number: 5433, name: tcp-quick}],"
+        " ports: [{number: 5432, name: tcp, protocol: TCP}, "
+        "{number: 5433, name: tcp-quick, protocol: TCP}],"
         " endpoints: [{address: 10.0.0.7}]",
     ),
     """\

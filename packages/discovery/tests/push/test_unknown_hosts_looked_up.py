@@ -17,7 +17,8 @@ LOOKED_UP = "AllowAnyDynamicDNSCluster"
 SERVED = entry(
     "web",
     "hosts: [web.x], addresses: [10.9.0.1], resolution: STATIC, endpoints: [{address: 10.0.0.1}],"
-    " ports: [{number: 80, name: http}, {number: 5432, name: tcp}, {number: 91, name: x}]",
+    " ports: [{number: 80, name: http, protocol: HTTP}, "
+    "{number: 5432, name: tcp, protocol: TCP}, {number: 91, name: x}]",
 )
 MESH = """\
 apiVersion: mesh.istio.io/v1alpha1

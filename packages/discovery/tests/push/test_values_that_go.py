@@ -18,7 +18,8 @@ SERVICES = tuple(
     entry(
         f"s{n}",
         f"hosts: [s{n}.b.svc.cluster.local], location: MESH_INTERNAL, resolution: STATIC, "
-        f"ports: [{{number: 80, name: http}}], endpoints: [{{address: 10.0.{n}.1}}]",
+        f"ports: [{{number: 80, name: http, protocol: HTTP}}], "
+        f"endpoints: [{{address: 10.0.{n}.1}}]",
         namespace="b",
     )
     for n in range(60)

@@ -120,7 +120,7 @@ def test_gateways_do_not_touch_sidecars_nor_sidecars_routers(mesh: Mesh) -> None
 def test_a_change_of_the_proxys_own_service_is_told_beyond_its_imports(mesh: Mesh) -> None:
     mesh.connect(own := sidecar(address="10.1.0.2"), client := sidecar())
 
-    port = "{number: 80, name: http}, {number: 81, name: tcp}"
+    port = "{number: 80, name: http, protocol: HTTP}, {number: 81, name: tcp, protocol: TCP}"
     change = mesh.change(db=service("db", "10.1.0.2", port=port))
     assert change.of(own) == {"CDS", "LDS"}
     assert change.of(client) == set()

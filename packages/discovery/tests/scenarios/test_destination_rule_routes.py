@@ -134,7 +134,7 @@ metadata: {{name: proxy, namespace: a}}
 spec:
   hosts: [proxy.example]
   resolution: STATIC
-  ports: [{{number: 3128, name: tcp, targetPort: {port}}}]
+  ports: [{{number: 3128, name: tcp, protocol: TCP, targetPort: {port}}}]
   endpoints: [{{address: {address}}}]
 ---
 apiVersion: networking.istio.io/v1
@@ -143,7 +143,7 @@ metadata: {{name: x, namespace: a}}
 spec:
   hosts: [x.example]
   resolution: DNS
-  ports: [{{number: 443, name: tls}}]
+  ports: [{{number: 443, name: tls, protocol: TLS}}]
 ---
 apiVersion: networking.istio.io/v1
 kind: VirtualService

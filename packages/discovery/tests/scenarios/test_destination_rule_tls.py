@@ -21,7 +21,7 @@ spec:
   hosts: [s.b.svc.cluster.local]
   location: MESH_INTERNAL
   resolution: STATIC
-  ports: [{{number: 80, name: http, targetPort: 8080}}]
+  ports: [{{number: 80, name: http, protocol: HTTP, targetPort: 8080}}]
   endpoints: [{{address: {address}, serviceAccount: s}}]
 """
 OUTSIDE = """\
@@ -31,7 +31,7 @@ metadata: {{name: outside, namespace: a}}
 spec:
   hosts: [outside.example]
   resolution: STATIC
-  ports: [{{number: 80, name: http, targetPort: {port}}}]
+  ports: [{{number: 80, name: http, protocol: HTTP, targetPort: {port}}}]
   endpoints: [{{address: {address}}}]
 """
 

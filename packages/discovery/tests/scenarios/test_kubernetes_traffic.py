@@ -81,7 +81,7 @@ async def test_a_name_is_looked_up_where_a_service_has_no_endpoints(scene: Scene
         service=entry(
             "local",
             "hosts: [localhost], resolution: DNS, "
-            f"ports: [{{number: 80, name: http, targetPort: {echo.port}}}]",
+            f"ports: [{{number: 80, name: http, protocol: HTTP, targetPort: {echo.port}}}]",
             namespace="b",
         )
     )
@@ -108,7 +108,7 @@ status:
 SELECTS = entry(
     "s",
     "hosts: [s.b.svc.cluster.local], location: MESH_INTERNAL, resolution: STATIC, "
-    "ports: [{number: 80, name: http, targetPort: 8080}], "
+    "ports: [{number: 80, name: http, protocol: HTTP, targetPort: 8080}], "
     "workloadSelector: {labels: {app: s}}",
     namespace="b",
 )
@@ -165,7 +165,7 @@ async def test_a_wildcard_is_looked_up_by_the_host_of_each_request(scene: Scene)
         service=entry(
             "wild",
             "hosts: ['*.localhost'], resolution: DYNAMIC_DNS, "
-            f"ports: [{{number: {port}, name: http}}]",
+            f"ports: [{{number: {port}, name: http, protocol: HTTP}}]",
             namespace="b",
         )
     )

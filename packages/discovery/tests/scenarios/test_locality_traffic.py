@@ -14,7 +14,7 @@ spec:
   hosts: [s.b.svc.cluster.local]
   location: MESH_INTERNAL
   resolution: STATIC
-  ports: [{{number: 80, name: http, targetPort: {port}}}]
+  ports: [{{number: 80, name: http, protocol: HTTP, targetPort: {port}}}]
   endpoints:
   - {{address: {near}, locality: r1/z1, labels: {{version: near}}}}
   - {{address: {zone}, locality: r1/z2, labels: {{version: zone}}}}

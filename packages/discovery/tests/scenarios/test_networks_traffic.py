@@ -10,7 +10,7 @@ spec:
   hosts: [s.b.svc.cluster.local]
   location: MESH_INTERNAL
   resolution: STATIC
-  ports: [{{number: 80, name: http, targetPort: 8080}}]
+  ports: [{{number: 80, name: http, protocol: HTTP, targetPort: 8080}}]
   endpoints: [{endpoints}]
 """
 GATEWAY = """\

@@ -8,7 +8,7 @@ def service(resolution: str, *, address: str, port: int) -> str:
     return entry(
         "s",
         f"hosts: [s.b.svc.cluster.local], location: MESH_INTERNAL, resolution: {resolution}, "
-        f"ports: [{{number: 80, name: http, targetPort: {port}}}], "
+        f"ports: [{{number: 80, name: http, protocol: HTTP, targetPort: {port}}}], "
         f"endpoints: [{{address: {address}}}]",
         namespace="b",
     )

@@ -12,8 +12,8 @@ spec:
   location: MESH_INTERNAL
   resolution: STATIC
   ports:
-  - {{number: 80, name: http, targetPort: 8080}}
-  - {{number: 9000, name: tcp, targetPort: 9000}}
+  - {{number: 80, name: http, protocol: HTTP, targetPort: 8080}}
+  - {{number: 9000, name: tcp, protocol: TCP, targetPort: 9000}}
   endpoints: [{{address: {address}, serviceAccount: s}}]
 """
 
@@ -39,7 +39,7 @@ async def test_a_change_is_with_the_proxy_when_apply_returns(scene: Scene) -> No
     only_v2 = entry(
         "s",
         "hosts: [s.b.svc.cluster.local], resolution: STATIC, "
-        "ports: [{number: 80, name: http, targetPort: 8080}], "
+        "ports: [{number: 80, name: http, protocol: HTTP, targetPort: 8080}], "
         f"endpoints: [{{address: {reviews.v2.address}}}]",
         namespace="b",
     )

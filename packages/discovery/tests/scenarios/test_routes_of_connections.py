@@ -15,7 +15,7 @@ spec:
   hosts: [{name}.b.svc.cluster.local]
   location: MESH_INTERNAL
   resolution: STATIC
-  ports: [{{number: {port}, name: {protocol}, targetPort: {target}}}]
+  ports: [{{number: {port}, name: {protocol}, protocol: {protocol}, targetPort: {target}}}]
   endpoints: [{{address: {address}}}]
 """
 

@@ -27,7 +27,7 @@ async def other_service(scene: Scene, *, port: int = 80) -> None:
         service_t=entry(
             "t",
             "hosts: [t.b.svc.cluster.local], location: MESH_INTERNAL, resolution: STATIC, "
-            f"ports: [{{number: {port}, name: http, targetPort: {echo.port}}}], "
+            f"ports: [{{number: {port}, name: http, protocol: HTTP, targetPort: {echo.port}}}], "
             f"endpoints: [{{address: {echo.address}}}]",
             namespace="b",
         )
@@ -258,7 +258,7 @@ async def serve(reviews: Reviews, scene: Scene, ingress: str) -> MeshEnvoy:
         service_u=entry(
             "u",
             "hosts: [u.b.svc.cluster.local], location: MESH_INTERNAL, resolution: STATIC, "
-            "ports: [{number: 80, name: http, targetPort: 9080}], "
+            "ports: [{number: 80, name: http, protocol: HTTP, targetPort: 9080}], "
             f"endpoints: [{{address: {server.address}, labels: {{app: u}}, serviceAccount: u}}]",
             namespace="b",
         ),

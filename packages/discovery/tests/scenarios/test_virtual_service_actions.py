@@ -246,7 +246,7 @@ async def test_a_route_to_a_host_that_the_sidecar_leaves_out_works(scene: Scene)
           spec:
             hosts: [t.a.svc.cluster.local]
             resolution: STATIC
-            ports: [{number: 80, name: http}]
+            ports: [{number: 80, name: http, protocol: HTTP}]
         """,
         vs=virtual_service(only(), hosts="t.a.svc.cluster.local", namespace="a"),
     )

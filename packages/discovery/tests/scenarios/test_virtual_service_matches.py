@@ -183,7 +183,7 @@ async def test_a_concrete_host_is_governed_before_a_wildcard(scene: Scene) -> No
     other = entry(
         "t",
         "hosts: [t.b.svc.cluster.local], resolution: STATIC, "
-        "ports: [{number: 80, name: http}], endpoints: [{address: 127.0.0.1}]",
+        "ports: [{number: 80, name: http, protocol: HTTP}], endpoints: [{address: 127.0.0.1}]",
         namespace="b",
     )
     wide = virtual_service(

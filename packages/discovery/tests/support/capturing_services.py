@@ -1,5 +1,7 @@
 """Services of captured machines, as users write them."""
 
+from mesh_discovery.config.kinds._protocol import Protocol
+
 
 def service(
     name: str,
@@ -10,7 +12,13 @@ def service(
     vip: str | None = "10.9.0.1",
     account: str | None = None,
 ) -> str:
-    """Return the ServiceEntry of a service in namespace b; vip: None, it has no address."""
+    """Return the ServiceEntry of a service in namespace b.
+
+    port_name: a protocol, which the port declares; or another name, and the port declares none.
+    vip: None, it has no address.
+    """
+    named = Protocol.of_name(port_name)
+    protocol = f", protocol: {named}" if named is not None else ""
     own = f"  addresses: [{vip}]\n" if vip else ""
     endpoints = "".join(
         f'  - {{address: "{each}", serviceAccount: {account or name}, labels: {{app: {name}}}}}\n'
@@ -21,7 +29,7 @@ def service(
         f"metadata: {{name: {name}, namespace: b}}\nspec:\n"
         f"  hosts: [{name}.b.svc.cluster.local]\n  location: MESH_INTERNAL\n"
         f"  resolution: STATIC\n{own}  ports:\n"
-        f"  - {{number: {port}, name: {port_name}, targetPort: {target}}}\n"
+        f"  - {{number: {port}, name: {port_name}{protocol}, targetPort: {target}}}\n"
         f"  endpoints:\n{endpoints}"
     )
 

@@ -15,9 +15,12 @@ _FULL = "{}.svc.cluster.local"
 _HOSTS = tuple(map(_FULL.format, ("s.a", "t.a", "s.b")))
 _EXPORTS = ("", "exportTo: [.], ", "exportTo: [b], ", 'exportTo: ["*"], ')
 _PORTS = (
-    "{number: 80, name: http}",
-    "{number: 80, name: http, targetPort: 8080}, {number: 9000, name: tcp}",
-    "{number: 80, name: any}, {number: 443, name: tls}",
+    "{number: 80, name: http, protocol: HTTP}",
+    (
+        "{number: 80, name: http, protocol: HTTP, targetPort: 8080}, "
+        "{number: 9000, name: tcp, protocol: TCP}"
+    ),
+    "{number: 80, name: any}, {number: 443, name: tls, protocol: TLS}",
 )
 _ENDPOINTS = (
     "",

@@ -14,7 +14,7 @@ spec:
   hosts: [{name}.{namespace}.svc.cluster.local]
   location: MESH_INTERNAL
   resolution: STATIC
-  ports: [{{number: 80, name: {protocol}, targetPort: {port}}}]
+  ports: [{{number: 80, name: {protocol}, protocol: {protocol}, targetPort: {port}}}]
   endpoints: [{{address: {address}}}]
 """
 

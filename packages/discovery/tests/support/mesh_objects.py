@@ -98,7 +98,7 @@ def service_entry(
     """Make a ServiceEntry with one HTTP port."""
     given = {
         "hosts": hosts,
-        "ports": [{"number": 80, "name": "http", "targetPort": 8080}],
+        "ports": [{"number": 80, "name": "http", "protocol": "HTTP", "targetPort": 8080}],
         "resolution": "STATIC",
         **spec,
     }

@@ -44,7 +44,7 @@ config:
     metadata: {name: far}
     spec:
       hosts: [far.example.com]
-      ports: [{number: 443, name: tls}]
+      ports: [{number: 443, name: tls, protocol: TLS}]
       resolution: NONE
 configDir: own
 """

@@ -59,7 +59,7 @@ async def test_tls_that_a_rule_originates_offers_nothing_of_the_mesh(
             f"""\
             hosts: [out.example]
             resolution: STATIC
-            ports: [{{number: 80, name: http, targetPort: 443}}]
+            ports: [{{number: 80, name: http, protocol: HTTP, targetPort: 443}}]
             endpoints: [{{address: {outside.address}}}]
             """,
         ),

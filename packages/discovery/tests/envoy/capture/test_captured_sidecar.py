@@ -26,11 +26,11 @@ async def test_ingress_listeners_replace_the_ports_of_services(
         sidecar=SIDECAR.format(namespace="b")
         + f"""\
   ingress:
-  - port: {{number: 9080, name: http}}
+  - port: {{number: 9080, name: http, protocol: HTTP}}
     defaultEndpoint: unix://{path}
-  - port: {{number: 9090, name: http-b}}
+  - port: {{number: 9090, name: http-b, protocol: HTTP}}
     defaultEndpoint: 127.0.0.1:9091
-  - port: {{number: 9092, name: http-c}}
+  - port: {{number: 9092, name: http-c, protocol: HTTP}}
     defaultEndpoint: 0.0.0.0:8080
 """,
         policy=peer_authentication("STRICT", ports="9090: {mode: DISABLE}", app="s"),
@@ -70,11 +70,11 @@ async def test_egress_listeners_are_bound_where_the_sidecar_says(captured: Captu
         sidecar=SIDECAR.format(namespace="a")
         + """\
   egress:
-  - port: {number: 80, name: http}
+  - port: {number: 80, name: http, protocol: HTTP}
     bind: 127.0.0.1
     captureMode: NONE
     hosts: [b/s.b.svc.cluster.local]
-  - port: {number: 7000, name: tcp}
+  - port: {number: 7000, name: tcp, protocol: TCP}
     captureMode: NONE
     hosts: [b/t.b.svc.cluster.local]
   outboundTrafficPolicy: {mode: REGISTRY_ONLY}

@@ -126,7 +126,7 @@ async def test_tls_services_without_addresses_share_a_port_by_their_names(
                 f"""\
                 hosts: [{each.name}.example]
                 resolution: STATIC
-                ports: [{{number: 443, name: tls}}]
+                ports: [{{number: 443, name: tls, protocol: TLS}}]
                 endpoints: [{{address: {each.address}}}]
                 """,
             )
@@ -269,7 +269,9 @@ async def test_hosts_of_a_wildcard_are_let_through_to_where_they_were_going(
             """\
             hosts: ["*.allowed.example"]
             resolution: NONE
-            ports: [{number: 80, name: http}, {number: 443, name: tls}]
+            ports:
+            - {number: 80, name: http, protocol: HTTP}
+            - {number: 443, name: tls, protocol: TLS}
             """,
         ),
         mesh_config=MESH_CONFIG + "  outboundTrafficPolicy: {mode: REGISTRY_ONLY}\n",

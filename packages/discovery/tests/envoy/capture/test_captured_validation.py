@@ -20,17 +20,22 @@ _ADDRESSES = ("", "addresses: [10.9.0.1]", "addresses: [10.9.0.2, fd99::2]", "ad
 _RANGES = ("addresses: [10.8.0.0/16, 10.9.9.9]", "addresses: [fd88::/32]")
 
 
+def _port(number: int, name: str, more: str = "") -> str:
+    """Return a port that declares the protocol in its name; x declares none."""
+    protocol = "" if name == "x" else f", protocol: {name}"
+    return f"{{number: {number}, name: {name}{protocol}{more}}}"
+
+
 def services() -> list[str]:
     """Return services of every protocol at every sort of address, several at each port."""
     found = []
     for index, address in enumerate((*_ADDRESSES, *_RANGES)):
         ports = ", ".join(
-            f"{{number: {7000 + number}, name: {name}, targetPort: {8000 + number}}}"
+            _port(7000 + number, name, f", targetPort: {8000 + number}")
             for number, name in enumerate(_NAMES)
         )
         shifted = ", ".join(
-            f"{{number: {7000 + number}, name: {_NAMES[number - index]}}}"
-            for number in range(len(_NAMES))
+            _port(7000 + number, _NAMES[number - index]) for number in range(len(_NAMES))
         )
         for name, each in (("a", ports), ("b", shifted)):
             found.append(
@@ -51,7 +56,9 @@ def services() -> list[str]:
             """\
             hosts: ["*.own.example"]
             resolution: NONE
-            ports: [{number: 443, name: tls}, {number: 15021, name: http}]
+            ports:
+            - {number: 443, name: tls, protocol: TLS}
+            - {number: 15021, name: http, protocol: HTTP}
             """,
         )
     )
@@ -64,21 +71,21 @@ kind: Sidecar
 metadata: {name: default, namespace: b}
 spec:
   ingress:
-  - port: {number: 9080, name: http}
+  - port: {number: 9080, name: http, protocol: HTTP}
     captureMode: NONE
     bind: 127.0.0.1
     defaultEndpoint: unix:///run/app.sock
   - port: {number: 9081, name: x}
     captureMode: NONE
     defaultEndpoint: 127.0.0.1:9082
-  - port: {number: 9083, name: mongo}
+  - port: {number: 9083, name: mongo, protocol: MONGO}
     defaultEndpoint: 0.0.0.0:9084
   - port: {number: 9085, name: x-2}
   egress:
-  - port: {number: 7000, name: http}
+  - port: {number: 7000, name: http, protocol: HTTP}
     captureMode: NONE
     hosts: [b/*]
-  - port: {number: 7005, name: tls}
+  - port: {number: 7005, name: tls, protocol: TLS}
     bind: 10.7.7.7
     hosts: [b/*]
   - port: {number: 3128, protocol: HTTP_PROXY, name: proxy}

@@ -270,7 +270,7 @@ async def test_routers_behind_the_service_of_an_address_open_a_gateway(scene: Sc
           hosts: [ingress.c.svc.cluster.local]
           location: MESH_INTERNAL
           resolution: STATIC
-          ports: [{{number: {site.port}, name: http}}]
+          ports: [{{number: {site.port}, name: http, protocol: HTTP}}]
           endpoints: [{{address: {router.address}}}]
         """
     await scene.apply(ingress=ingress, gateway=changed)

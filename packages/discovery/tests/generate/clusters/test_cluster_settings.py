@@ -17,7 +17,7 @@ HOST = "s.b.svc.cluster.local"
 SERVICE = entry(
     "s",
     f"hosts: [{HOST}], location: MESH_INTERNAL, resolution: STATIC, "
-    "ports: [{number: 80, name: http}, {number: 81, name: grpc}], "
+    "ports: [{number: 80, name: http, protocol: HTTP}, {number: 81, name: grpc, protocol: GRPC}], "
     "endpoints: [{address: 10.0.0.1, serviceAccount: s, labels: {version: v1}}]",
     namespace="b",
 )

@@ -19,9 +19,9 @@ spec:
   location: {location}
   resolution: {resolution}
   ports:
-  - {{number: 80, name: http, targetPort: 8080}}
-  - {{number: 81, name: grpc}}
-  - {{number: 82, name: tcp}}
+  - {{number: 80, name: http, protocol: HTTP, targetPort: 8080}}
+  - {{number: 81, name: grpc, protocol: GRPC}}
+  - {{number: 82, name: tcp, protocol: TCP}}
   - {{number: 83, name: any}}
   - {{number: 84, name: udp, protocol: UDP}}
   {endpoints}

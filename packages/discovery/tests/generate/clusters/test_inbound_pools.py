@@ -15,7 +15,8 @@ Build = Callable[..., MeshModel]
 
 SERVED = entry(
     "own",
-    "hosts: [own.x], resolution: STATIC, ports: [{number: 80, name: http, targetPort: 8080}],"
+    "hosts: [own.x], resolution: STATIC, "
+    "ports: [{number: 80, name: http, protocol: HTTP, targetPort: 8080}],"
     " endpoints: [{address: 127.93.1.1}]",
 )
 RULE = """\

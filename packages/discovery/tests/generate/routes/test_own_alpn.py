@@ -12,7 +12,7 @@ SERVICE = f"""\
 apiVersion: networking.istio.io/v1
 kind: ServiceEntry
 metadata: {{name: s, namespace: b}}
-spec: {{hosts: [{HOST}], resolution: STATIC, ports: [{{number: 80, name: http}}]}}
+spec: {{hosts: [{HOST}], resolution: STATIC, ports: [{{number: 80, name: http, protocol: HTTP}}]}}
 """
 CASES = {
     "TLS of its own at a captured proxy": ("SIMPLE", ScopeKey("a", captured=True), True),

@@ -36,7 +36,7 @@ def test_endpoints_of_service_entries_of_one_host_are_united() -> None:
 
 
 def test_each_endpoint_keeps_the_target_ports_of_its_own_service_entry() -> None:
-    other = [{"number": 80, "name": "http", "targetPort": 9090}]
+    other = [{"number": 80, "name": "http", "protocol": "HTTP", "targetPort": 9090}]
     found = only(
         entry("old", OLD, endpoints=[{"address": "10.0.0.1"}]),
         entry("new", NEW, endpoints=[{"address": "10.0.0.2"}], ports=other),

@@ -58,24 +58,37 @@ def shown(listener: CapturedListener) -> str:
     [
         pytest.param(
             [
-                "hosts: [a.x], ports: [{number: 80, name: http}]",
-                "hosts: [b.x], addresses: [10.1.1.1], ports: [{number: 80, name: http-b}]",
+                "hosts: [a.x], ports: [{number: 80, name: http, protocol: HTTP}]",
+                (
+                    "hosts: [b.x], addresses: [10.1.1.1], "
+                    "ports: [{number: 80, name: http-b, protocol: HTTP}]"
+                ),
             ],
             ["0.0.0.0:80 [http? 80]"],
             id="all HTTP services of a port share one listener, whatever their addresses",
         ),
         pytest.param(
-            ["hosts: [a.x], addresses: [10.1.1.1], ports: [{number: 90, name: tcp}]"],
+            [
+                (
+                    "hosts: [a.x], addresses: [10.1.1.1], "
+                    "ports: [{number: 90, name: tcp, protocol: TCP}]"
+                )
+            ],
             ["10.1.1.1:90 [all a.x]"],
             id="a TCP service has a listener at its address",
         ),
         pytest.param(
-            ["hosts: [a.x], addresses: [10.1.1.1, 10.1.1.2], ports: [{number: 90, name: tcp}]"],
+            [
+                (
+                    "hosts: [a.x], addresses: [10.1.1.1, 10.1.1.2], "
+                    "ports: [{number: 90, name: tcp, protocol: TCP}]"
+                )
+            ],
             ["10.1.1.1+10.1.1.2:90 [all a.x]"],
             id="further addresses are further addresses of the listener",
         ),
         pytest.param(
-            ["hosts: [a.x], ports: [{number: 90, name: tcp}]"],
+            ["hosts: [a.x], ports: [{number: 90, name: tcp, protocol: TCP}]"],
             ["0.0.0.0:90 [all a.x]"],
             id="a TCP service without address has the port",
         ),
@@ -90,38 +103,55 @@ def shown(listener: CapturedListener) -> str:
             id="an undeclared port without address has the routes of the port",
         ),
         pytest.param(
-            ["hosts: [a.x], addresses: [10.2.0.0/16], ports: [{number: 90, name: tcp}]"],
+            [
+                (
+                    "hosts: [a.x], addresses: [10.2.0.0/16], "
+                    "ports: [{number: 90, name: tcp, protocol: TCP}]"
+                )
+            ],
             ["0.0.0.0:90 [10.2.0.0/16 a.x]"],
             id="a range is told by where a connection was going",
         ),
         pytest.param(
             [
-                "hosts: [a.x], ports: [{number: 443, name: tls}]",
-                "hosts: ['*.B.x'], ports: [{number: 443, name: https}]",
+                "hosts: [a.x], ports: [{number: 443, name: tls, protocol: TLS}]",
+                "hosts: ['*.B.x'], ports: [{number: 443, name: https, protocol: HTTPS}]",
             ],
             ["0.0.0.0:443 [a.x a.x; *.b.x *.b.x]"],
             id="TLS services without addresses are told by SNI",
         ),
         pytest.param(
-            ["hosts: [a.x], addresses: [10.1.1.1], ports: [{number: 443, name: tls}]"],
+            [
+                (
+                    "hosts: [a.x], addresses: [10.1.1.1], "
+                    "ports: [{number: 443, name: tls, protocol: TLS}]"
+                )
+            ],
             ["10.1.1.1:443 [all a.x]"],
             id="a TLS service with an address needs no SNI",
         ),
         pytest.param(
             [
-                "hosts: [a.x], ports: [{number: 80, name: tcp}]",
-                "hosts: [b.x], ports: [{number: 80, name: http}]",
+                "hosts: [a.x], ports: [{number: 80, name: tcp, protocol: TCP}]",
+                "hosts: [b.x], ports: [{number: 80, name: http, protocol: HTTP}]",
             ],
             ["0.0.0.0:80 [http? 80; all a.x]"],
             id="HTTP and TCP of one port are told by the first bytes",
         ),
         pytest.param(
-            ["hosts: [a.x], ports: [{number: 15021, name: http}, {number: 15001, name: tcp}]"],
+            [
+                (
+                    "hosts: [a.x], ports: [{number: 15021, name: http, protocol: HTTP}, "
+                    "{number: 15001, name: tcp, protocol: TCP}]"
+                )
+            ],
             [],
             id="ports of the proxy itself are not taken",
         ),
         pytest.param(
-            ["hosts: [a.x], ports: [{number: 53, name: udp}]"], [], id="UDP is not carried"
+            ["hosts: [a.x], ports: [{number: 53, name: udp, protocol: UDP}]"],
+            [],
+            id="UDP is not carried",
         ),
     ],
 )
@@ -140,8 +170,8 @@ def test_services_get_the_listeners_that_their_addresses_and_protocols_ask_for(
     [
         pytest.param(
             [
-                "hosts: [a.x], ports: [{number: 90, name: tcp}]",
-                "hosts: [b.x], ports: [{number: 90, name: tcp}]",
+                "hosts: [a.x], ports: [{number: 90, name: tcp, protocol: TCP}]",
+                "hosts: [b.x], ports: [{number: 90, name: tcp, protocol: TCP}]",
             ],
             ["0.0.0.0:90 [all a.x]"],
             ["b.x"],
@@ -149,8 +179,8 @@ def test_services_get_the_listeners_that_their_addresses_and_protocols_ask_for(
         ),
         pytest.param(
             [
-                "hosts: [a.x], ports: [{number: 90, name: mongo}]",
-                "hosts: [b.x], ports: [{number: 90, name: http}]",
+                "hosts: [a.x], ports: [{number: 90, name: mongo, protocol: MONGO}]",
+                "hosts: [b.x], ports: [{number: 90, name: http, protocol: HTTP}]",
             ],
             ["0.0.0.0:90 [all a.x]"],
             ["b.x"],
@@ -158,15 +188,21 @@ def test_services_get_the_listeners_that_their_addresses_and_protocols_ask_for(
         ),
         pytest.param(
             [
-                "hosts: [a.x], addresses: [10.1.1.1, 10.1.1.2], ports: [{number: 90, name: tcp}]",
-                "hosts: [b.x], addresses: [10.1.1.2], ports: [{number: 90, name: tcp}]",
+                (
+                    "hosts: [a.x], addresses: [10.1.1.1, 10.1.1.2], "
+                    "ports: [{number: 90, name: tcp, protocol: TCP}]"
+                ),
+                (
+                    "hosts: [b.x], addresses: [10.1.1.2], "
+                    "ports: [{number: 90, name: tcp, protocol: TCP}]"
+                ),
             ],
             ["10.1.1.1+10.1.1.2:90 [all a.x]"],
             ["b.x"],
             id="a further address is taken as the first is",
         ),
         pytest.param(
-            ["hosts: [a.x], ports: [{number: 15001, name: http}]"],
+            ["hosts: [a.x], ports: [{number: 15001, name: http, protocol: HTTP}]"],
             [],
             ["a.x"],
             id="ports of the proxy",
@@ -203,7 +239,7 @@ def headless(*addresses: str, port_name: str = "tcp") -> Service:
             Port(
                 number=number,
                 name=port_name,
-                protocol=Protocol.of_port("", port_name),
+                protocol=Protocol.of_name(port_name) or Protocol.AUTO,
                 target=number,
             ),
         ),
@@ -232,7 +268,13 @@ def test_a_headless_service_without_endpoints_has_no_listener_and_its_http_the_p
 
 def test_addresses_of_the_proxys_versions_of_ip_are_taken(model_of: Build) -> None:
     model = model_of(
-        entry("a", "hosts: [a.x], addresses: [fd00::1, 10.1.1.1], ports: [{number: 90, name: tcp}]")
+        entry(
+            "a",
+            (
+                "hosts: [a.x], addresses: [fd00::1, 10.1.1.1], "
+                "ports: [{number: 90, name: tcp, protocol: TCP}]"
+            ),
+        )
     )
 
     found = {
@@ -248,7 +290,7 @@ def test_addresses_of_the_proxys_versions_of_ip_are_taken(model_of: Build) -> No
 
 
 def test_a_proxy_with_both_versions_listens_for_both(model_of: Build) -> None:
-    model = model_of(entry("a", "hosts: [a.x], ports: [{number: 80, name: http}]"))
+    model = model_of(entry("a", "hosts: [a.x], ports: [{number: 80, name: http, protocol: HTTP}]"))
 
     (listener,) = planned(model.services, own=("10.0.0.1", "fd77::1")).listeners
 
@@ -259,7 +301,11 @@ def test_allocated_addresses_are_for_proxies_whose_agents_answer_dns(model_of: B
     model = model_of(
         *(
             entry(
-                name, f"hosts: [{name}.x], resolution: STATIC, ports: [{{number: 90, name: tcp}}]"
+                name,
+                (
+                    f"hosts: [{name}.x], resolution: STATIC, "
+                    f"ports: [{{number: 90, name: tcp, protocol: TCP}}]"
+                ),
             )
             for name in "ab"
         )
@@ -293,7 +339,14 @@ def test_no_place_and_no_match_stands_twice_and_no_service_is_lost_in_silence(
             host=f"S{number // 2}.x".lower() if is_shared else f"*.s{number}.x",
             namespace="a",
             name=f"s{number}",
-            ports=(Port(number=port, name=name, protocol=Protocol.of_port("", name), target=port),),
+            ports=(
+                Port(
+                    number=port,
+                    name=name,
+                    protocol=Protocol.of_name(name) or Protocol.AUTO,
+                    target=port,
+                ),
+            ),
             addresses=tuple(addresses),
             resolution=Resolution.STATIC,
             external=False,

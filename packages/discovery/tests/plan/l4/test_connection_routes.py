@@ -39,9 +39,15 @@ def virtual_service(text: str) -> Routed:
 @pytest.fixture
 def services(model_of: Build) -> Mapping[str, Service]:
     model = model_of(
-        entry("a", "hosts: [a.x], ports: [{number: 443, name: tls}, {number: 90, name: tcp}]"),
-        entry("b", "hosts: [b.x], ports: [{number: 91, name: tcp}]"),
-        entry("w", 'hosts: ["*.w.x"], ports: [{number: 443, name: tls}]'),
+        entry(
+            "a",
+            (
+                "hosts: [a.x], ports: [{number: 443, name: tls, protocol: TLS}, "
+                "{number: 90, name: tcp, protocol: TCP}]"
+            ),
+        ),
+        entry("b", "hosts: [b.x], ports: [{number: 91, name: tcp, protocol: TCP}]"),
+        entry("w", 'hosts: ["*.w.x"], ports: [{number: 443, name: tls, protocol: TLS}]'),
     )
     return {each.host: each for each in model.services}
 

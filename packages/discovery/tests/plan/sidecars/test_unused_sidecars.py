@@ -11,13 +11,19 @@ from planes import entry
 Build = Callable[..., MeshModel]
 
 SERVICES = (
-    entry("web", "hosts: [web.x], resolution: STATIC, ports: [{number: 80, name: http}]"),
+    entry(
+        "web",
+        "hosts: [web.x], resolution: STATIC, ports: [{number: 80, name: http, protocol: HTTP}]",
+    ),
     entry(
         "own",
-        "hosts: [own.x], resolution: STATIC, ports: [{number: 80, name: http}], exportTo: [.]",
+        (
+            "hosts: [own.x], resolution: STATIC, "
+            "ports: [{number: 80, name: http, protocol: HTTP}], exportTo: [.]"
+        ),
         namespace="other",
     ),
-    entry("wild", "hosts: ['*.wild.x'], ports: [{number: 80, name: http}]"),
+    entry("wild", "hosts: ['*.wild.x'], ports: [{number: 80, name: http, protocol: HTTP}]"),
 )
 ROUTE = """\
 apiVersion: networking.istio.io/v1

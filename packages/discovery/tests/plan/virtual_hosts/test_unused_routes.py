@@ -9,7 +9,7 @@ SERVICE = f"""\
 apiVersion: networking.istio.io/v1
 kind: ServiceEntry
 metadata: {{name: s, namespace: b}}
-spec: {{hosts: [{HOST}], resolution: STATIC, ports: [{{number: 80, name: http}}]}}
+spec: {{hosts: [{HOST}], resolution: STATIC, ports: [{{number: 80, name: http, protocol: HTTP}}]}}
 """
 OLD, NEW = "2020-01-01", "2021-01-01"
 

@@ -34,7 +34,7 @@ spec:
   hosts: [web.test]
   resolution: STATIC
   location: MESH_INTERNAL
-  ports: [{number: 80, name: http, targetPort: 8080}]
+  ports: [{number: 80, name: http, protocol: HTTP, targetPort: 8080}]
   workloadSelector: {labels: {app: web}}
 ---
 apiVersion: networking.istio.io/v1

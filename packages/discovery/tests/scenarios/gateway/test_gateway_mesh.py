@@ -73,7 +73,9 @@ async def test_gateway_asks_a_server_outside_with_the_certificate_of_a_rule(scen
         "spec": {
             "hosts": ["outside.example"],
             "resolution": "STATIC",
-            "ports": [{"number": 80, "name": "http", "targetPort": upstream.port}],
+            "ports": [
+                {"number": 80, "name": "http", "protocol": "HTTP", "targetPort": upstream.port}
+            ],
             "endpoints": [{"address": upstream.address}],
         },
     }

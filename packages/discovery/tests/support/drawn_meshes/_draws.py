@@ -18,12 +18,12 @@ HOSTS = (*LOCAL_HOSTS, *EXTERNAL_HOSTS)
 VERSIONS = ("v1", "v2", "v3")
 LOCALITIES = ("r1/z1/s1", "r1/z2", "r2/z1", "r3")
 PORTS = (
-    {"number": 80, "name": "http"},
-    {"number": 81, "name": "http-admin", "targetPort": 8081},
+    {"number": 80, "name": "http", "protocol": "HTTP"},
+    {"number": 81, "name": "http-admin", "protocol": "HTTP", "targetPort": 8081},
     {"number": 443, "name": "https", "protocol": "HTTPS"},
     {"number": 7000, "name": "grpc", "protocol": "GRPC"},
     {"number": 7001, "name": "web", "protocol": "HTTP2"},
-    {"number": 9000, "name": "tcp"},
+    {"number": 9000, "name": "tcp", "protocol": "TCP"},
     {"number": 9001, "name": "anything"},
     {"number": 9443, "name": "tls", "protocol": "TLS"},
     {"number": 27017, "name": "mongo", "protocol": "MONGO"},

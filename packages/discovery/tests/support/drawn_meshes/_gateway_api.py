@@ -91,9 +91,9 @@ _backends = st.sampled_from(
 )
 _SERVICES = ("s.b.svc.cluster.local", "t.b.svc.cluster.local", "s.a.svc.cluster.local")
 _PORTS = (
-    {"number": 80, "name": "http"},
-    {"number": 443, "name": "tls"},
-    {"number": 9000, "name": "tcp"},
+    {"number": 80, "name": "http", "protocol": "HTTP"},
+    {"number": 443, "name": "tls", "protocol": "TLS"},
+    {"number": 9000, "name": "tcp", "protocol": "TCP"},
 )
 _replacements = st.sampled_from(("", "/", "/new", "/new/"))
 

@@ -12,12 +12,15 @@ spec:
   location: MESH_INTERNAL
   resolution: STATIC
   ports:
-  - {{number: {port}, name: {protocol}, targetPort: {target}}}
+  - {{number: {port}, name: {protocol}, protocol: {protocol}, targetPort: {target}}}
   endpoints:
   - {{address: {address}, serviceAccount: {name}}}
 """
 
-WEB = "hosts: [web.a], resolution: STATIC, ports: [{number: 80, name: http, targetPort: 8080}]"
+WEB = (
+    "hosts: [web.a], resolution: STATIC, "
+    "ports: [{number: 80, name: http, protocol: HTTP, targetPort: 8080}]"
+)
 """The spec of a service with one HTTP port and without endpoints."""
 
 

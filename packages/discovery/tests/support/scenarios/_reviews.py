@@ -15,7 +15,7 @@ spec:
   location: MESH_INTERNAL
   resolution: STATIC
   ports:
-  - {{number: 80, name: http, targetPort: {port}}}
+  - {{number: 80, name: http, protocol: HTTP, targetPort: {port}}}
   endpoints:
   - {{address: {v1}, labels: {{app: s, version: v1}}}}
   - {{address: {v2}, labels: {{app: s, version: v2}}}}

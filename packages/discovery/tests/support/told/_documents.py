@@ -5,7 +5,7 @@ def service(
     name: str,
     *endpoints: str,
     namespace: str = "a",
-    port: str = "{number: 80, name: http}",
+    port: str = "{number: 80, name: http, protocol: HTTP}",
     account: str = "s",
     more: str = "",
 ) -> str:

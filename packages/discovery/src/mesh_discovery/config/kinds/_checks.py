@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from mesh_configfile import Duration, FieldPath
 from mesh_configfile.shapes import Finding
 from mesh_discovery._addresses import is_host
+from mesh_discovery.config.kinds._protocol import Protocol
 
 _DNS_LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 _WILDCARD_LABEL = re.compile(r"\*(-?[a-z0-9]([a-z0-9_-]{0,60}[a-z0-9])?)?", re.IGNORECASE)
@@ -68,6 +69,20 @@ def export_to_mistakes(
         elif each in ("*", "~") and len(values) > 1:
             yield (*path, index), f'"{each}" must stand alone'
         seen.add(named)
+
+
+def port_name_warning(protocol: str, name: str, *, elsewhere: str = "") -> str | None:
+    """Return what to know of a port that has a protocol in its name alone, or None.
+
+    elsewhere: how such a port is taken where connections are not captured, if that is one thing.
+    """
+    named = Protocol.of_name(name)
+    if protocol or named is None:
+        return None
+    return (
+        f'the name "{name}" declares no protocol: where connections are captured it is found out '
+        f"by their first bytes{elsewhere}; write protocol: {named} if that is meant"
+    )
 
 
 def label_mistakes(labels: Mapping[str, str], path: FieldPath) -> Iterator[Finding]:

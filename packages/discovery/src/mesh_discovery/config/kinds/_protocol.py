@@ -26,13 +26,19 @@ class Protocol(StrEnum):
         return _BY_NAME.get(text.upper())
 
     @classmethod
-    def of_port(cls, protocol: str, name: str) -> "Protocol":
-        """Take the protocol given, else the port name's prefix (`grpc-api`), else AUTO."""
-        if protocol and (given := cls.parse(protocol)) is not None:
-            return given
+    def declared(cls, text: str) -> "Protocol":
+        """Read the `protocol` of a port of Istio's kinds; AUTO when it is empty.
+
+        The port's name has no say, other than at ports of Kubernetes' services.
+        """
+        return cls.parse(text) or cls.AUTO
+
+    @classmethod
+    def of_name(cls, name: str) -> "Protocol | None":
+        """Read the protocol that the first word of a port's name says (`grpc-api`), if any."""
         if name.lower().startswith("grpc-web"):
             return cls.GRPC_WEB
-        return cls.parse(name.partition("-")[0]) or cls.AUTO
+        return cls.parse(name.partition("-")[0])
 
     @classmethod
     def of_kubernetes_port(cls, app_protocol: str | None, name: str, number: int) -> "Protocol":
@@ -43,10 +49,8 @@ class Protocol(StrEnum):
         if app_protocol in _KUBERNETES:
             return _KUBERNETES[app_protocol]
         text = name if app_protocol is None else app_protocol
-        if text.lower().startswith("grpc-web"):
-            return cls.GRPC_WEB
         undeclared = cls.TCP if number in _SERVER_FIRST else cls.AUTO
-        return cls.parse(text.partition("-")[0]) or undeclared
+        return cls.of_name(text) or undeclared
 
     @property
     def is_http(self) -> bool:

@@ -39,8 +39,8 @@ class ServicePort(SpecFields, frozen=True):
 
     @property
     def known_protocol(self) -> Protocol:
-        """The protocol that it says, or that its name tells."""
-        return Protocol.of_port(self.protocol, self.name)
+        """The protocol that it declares; its name has no say."""
+        return Protocol.declared(self.protocol)
 
 
 class Selector(SpecFields, frozen=True):

@@ -5,7 +5,6 @@ from dataclasses import replace
 
 from mesh_discovery._addresses import is_host, is_ip, plain_address, socket_path
 from mesh_discovery.config._objects import ConfigObject
-from mesh_discovery.config.kinds._protocol import Protocol
 from mesh_discovery.config.kinds._service_entry import (
     Location,
     Resolution,
@@ -40,7 +39,7 @@ def services_of_entry(  # noqa: PLR0917
         Port(
             number=port.number,
             name=port.name,
-            protocol=Protocol.of_port(port.protocol, port.name),
+            protocol=port.known_protocol,
             target=port.target_port or port.number,
         )
         for port in spec.ports

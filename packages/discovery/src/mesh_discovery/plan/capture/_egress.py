@@ -36,7 +36,7 @@ class Egress:
     number: int | None = None
     """The port of the listener; None: those of its services; 0: of a Unix socket."""
     protocol: Protocol | None = None
-    """Of the port, where the Sidecar says it; else the services'."""
+    """Of the port, if it has one (AUTO: it declares none); else the services'."""
 
     @property
     def has_port(self) -> bool:
@@ -85,8 +85,7 @@ def _egress(each: EgressListener, scope: Scope, targets: Targets, ips: IpVersion
     number = protocol = None
     if each.port is not None:
         number = 0 if is_socket else each.port.number
-        if each.port.protocol or each.port.name:
-            protocol = each.port.known_protocol
+        protocol = each.port.known_protocol
     return Egress(
         services=each.services,
         routes=routes,

@@ -328,7 +328,7 @@ def _udp(item: ConfigObject) -> Iterator[Problem]:
     if not isinstance(spec, ServiceEntrySpec):
         return
     for index, port in enumerate(spec.ports):
-        if Protocol.of_port(port.protocol, port.name) is Protocol.UDP:
+        if port.known_protocol is Protocol.UDP:
             yield item.problem(
                 ("spec", "ports", index), f"UDP is not carried: nothing listens on {port.number}"
             )

@@ -94,7 +94,7 @@ def _ports(spec: ServiceEntrySpec) -> Iterator[Finding]:
                     ("ports", index),
                     (
                         "several hosts share this port, and its protocol does not say which one a "
-                        "connection is for; make a ServiceEntry of each host, or name the port's "
+                        "connection is for; make a ServiceEntry of each host, or give the port's "
                         "protocol if it is HTTP or TLS"
                     ),
                 )

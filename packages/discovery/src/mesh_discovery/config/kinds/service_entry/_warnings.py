@@ -6,6 +6,7 @@ Source: Istio's API reference and its validation.
 from collections.abc import Iterator
 
 from mesh_configfile.shapes import Finding
+from mesh_discovery.config.kinds._checks import port_name_warning
 from mesh_discovery.config.kinds._metadata import Metadata
 from mesh_discovery.config.kinds._protocol import Protocol
 from mesh_discovery.config.kinds._service_entry import Resolution, ServiceEntrySpec
@@ -31,6 +32,9 @@ def warnings(spec: ServiceEntrySpec, metadata: Metadata) -> Iterator[Finding]:
             "resolution NONE leads to where a connection was going: no workload is looked for",
         )
     for index, port in enumerate(spec.ports):
+        undeclared = port_name_warning(port.protocol, port.name, elsewhere=", elsewhere it is TCP")
+        if undeclared is not None:
+            yield ("ports", index, "name"), undeclared
         if _without_address(spec, metadata) and not _says_its_host(port.known_protocol):
             yield (
                 ("ports", index),

@@ -5,7 +5,11 @@ from collections.abc import Iterator
 from mesh_configfile import FieldPath
 from mesh_configfile.shapes import Finding
 from mesh_discovery._addresses import UNIX, is_host, is_ip, socket_path
-from mesh_discovery.config.kinds._checks import is_dns_label, label_mistakes
+from mesh_discovery.config.kinds._checks import (
+    is_dns_label,
+    label_mistakes,
+    port_name_warning,
+)
 from mesh_discovery.config.kinds._metadata import Metadata
 from mesh_discovery.config.kinds._protocol import PROTOCOL_NAMES, Protocol
 from mesh_discovery.config.kinds.destination_rule._pool_mistakes import pool_mistakes
@@ -207,7 +211,10 @@ def _egress_warnings(egress: EgressListener) -> Iterator[Finding]:
         elif "*/*" in egress.hosts and host != "*/*" and not host.startswith("~"):
             yield ("hosts", place), '"*/*" has every host already'
         seen.add(host)
-    if egress.port is not None and egress.port.target_port is not None:
+    if egress.port is None:
+        return
+    yield from _port_warnings(egress.port)
+    if egress.port.target_port is not None:
         yield ("port", "targetPort"), "is deprecated and has no effect"
 
 
@@ -220,6 +227,7 @@ def _ingress_warnings(ingress: IngressListener) -> Iterator[Finding]:
         )
     if port is None:
         return
+    yield from _port_warnings(port)
     if port.target_port is not None:
         yield ("port", "targetPort"), "is deprecated and has no effect; use defaultEndpoint"
     is_http = port.known_protocol.is_http or port.known_protocol is Protocol.AUTO
@@ -228,3 +236,9 @@ def _ingress_warnings(ingress: IngressListener) -> Iterator[Finding]:
             ("connectionPool", "http"),
             f"has no effect on the port {port.number}, which is not HTTP",
         )
+
+
+def _port_warnings(port: SidecarPort) -> Iterator[Finding]:
+    undeclared = port_name_warning(port.protocol, port.name)
+    if undeclared is not None:
+        yield ("port", "name"), undeclared

@@ -49,8 +49,8 @@ class SidecarPort(SpecFields, frozen=True):
 
     @property
     def known_protocol(self) -> Protocol:
-        """The protocol of the port; an HTTP proxy's is HTTP."""
-        return Protocol.HTTP if self.is_http_proxy else Protocol.of_port(self.protocol, self.name)
+        """The protocol that the port declares; an HTTP proxy's is HTTP."""
+        return Protocol.HTTP if self.is_http_proxy else Protocol.declared(self.protocol)
 
 
 class IngressListener(SpecFields, frozen=True):
