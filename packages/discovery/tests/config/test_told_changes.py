@@ -21,12 +21,17 @@ from mesh_discovery.plan.reachability._judgement import Judgement, judge
 Entries = Iterable[tuple[str, str]]
 
 
-def entry(name: str, *, address: str = "10.0.0.1", host: str = "") -> str:
+DECLARED = "{number: 80, name: tcp, protocol: TCP}"
+UNDECLARED = "{number: 80, name: http}"
+"""Accepted with a warning."""
+
+
+def entry(name: str, *, address: str = "10.0.0.1", host: str = "", port: str = DECLARED) -> str:
     return (
         "apiVersion: networking.istio.io/v1\nkind: ServiceEntry\n"
         f"metadata: {{name: {name}}}\n"
         f"spec:\n  hosts: [{host or name}.example]\n  resolution: STATIC\n"
-        "  ports: [{number: 80, name: tcp, protocol: TCP}]\n"
+        f"  ports: [{port}]\n"
         f"  endpoints: [{{address: {address}}}]\n"
     )
 
@@ -79,6 +84,20 @@ def test_one_edit_of_many_makes_one_service_and_leaves_the_others_as_they_are(ma
         new.name for old, new in zip(before.services, after.services, strict=True) if old is not new
     ] == ["s3"]
     assert after.auto_allocated is before.auto_allocated
+
+
+def test_an_edit_of_a_file_with_a_warning_leaves_all_that_is_told_as_it_is(many: Path) -> None:
+    (many / "s3.yaml").write_text(entry("s3", port=UNDECLARED))
+    loader = ConfigLoader(many)
+    before = loader.load().snapshot
+    (many / "s3.yaml").write_text(entry("s3", port=UNDECLARED, address="10.0.0.9"))
+
+    after = loader.load([(str(many), "s3.yaml")]).snapshot
+
+    assert [each.field for each in after.warnings] == ["spec.ports[0].name"]
+    assert after.warnings is before.warnings
+    (many / "s3.yaml").write_text(entry("s3", address="10.0.0.9"))
+    assert not loader.load([(str(many), "s3.yaml")]).snapshot.warnings
 
 
 def test_a_file_of_many_documents_reads_the_one_that_changed(config_dir: Path) -> None:
@@ -152,6 +171,7 @@ _ENTRIES = st.builds(
     st.sampled_from("abc"),
     address=st.sampled_from(["10.0.0.1", "10.0.0.2", "127.0.0.7"]),
     host=st.sampled_from(["", "same"]),
+    port=st.sampled_from([DECLARED, UNDECLARED]),
 )
 _RULES = st.builds(
     "apiVersion: networking.istio.io/v1\nkind: {0}\nmetadata: {{name: {1}}}\nspec: {2}\n".format,

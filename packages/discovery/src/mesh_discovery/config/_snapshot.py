@@ -61,7 +61,7 @@ def edited_snapshot(
 
     gone: what they had. come: what they have. None if the whole has to be looked at.
     """
-    if any(each.notes or each.warnings for each in (*gone, *come)):
+    if _said(gone) != _said(come):
         return None
     changed = edits(
         [item for each in gone for item in each.objects],
@@ -71,6 +71,11 @@ def edited_snapshot(
         return None
     objects, by_kind = _with_edits(before, changed.gone, changed.come)
     return replace(before, objects=objects, by_kind=by_kind, mesh_config=_mesh_config(by_kind))
+
+
+def _said(contents: Iterable[FileContent]) -> list[Problem]:
+    """Return what is told of files that are served."""
+    return [said for each in contents for said in (*each.notes, *each.warnings)]
 
 
 def with_objects(snapshot: Snapshot, further: Sequence[ConfigObject]) -> Snapshot:
