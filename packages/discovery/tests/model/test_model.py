@@ -5,12 +5,12 @@ from collections.abc import Callable
 import pytest
 
 from mesh_discovery.config.kinds._peer_authentication import (
-    MatchLabels,
     MutualTls,
     MutualTlsMode,
     PeerAuthenticationSpec,
 )
 from mesh_discovery.config.kinds._protocol import Protocol
+from mesh_discovery.config.kinds._selection import WorkloadSelector
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.model._peer_authentication import PeerPolicies, Policy
 from mesh_discovery.plan._envoy_names import short_names
@@ -141,7 +141,7 @@ def policy(namespace: str, mode: str, labels: dict[str, str] | None = None, **po
     return Policy(
         namespace=namespace,
         spec=PeerAuthenticationSpec(
-            selector=MatchLabels(match_labels=labels) if labels else None,
+            selector=WorkloadSelector(match_labels=labels) if labels else None,
             mtls=MutualTls(mode=MutualTlsMode(mode)),
             port_level_mtls={
                 key.removeprefix("p"): MutualTls(mode=MutualTlsMode(value))

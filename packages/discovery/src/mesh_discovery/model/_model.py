@@ -43,6 +43,7 @@ from mesh_discovery.model._secrets import NO_SECRETS, Secrets
 from mesh_discovery.model._services import Service
 from mesh_discovery.model.gateway_api._of_snapshot import gateway_api_of, oldest_first
 from mesh_discovery.model.gateway_api._translation import NO_GATEWAY_API, GatewayApi
+from mesh_discovery.model.policies._workload_rules import NO_WORKLOAD_RULES, WorkloadRules
 from mesh_discovery.model.registry._made_services import MadeServices, made_of
 from mesh_discovery.model.sidecars._indices import Indices
 from mesh_discovery.model.sidecars._sidecars import NO_SIDECARS, Sidecars
@@ -74,6 +75,8 @@ class MeshModel:
     gateways: Gateways = field(default=NO_GATEWAYS, compare=False, repr=False)
     secrets: Secrets = field(default=NO_SECRETS, compare=False, repr=False)
     sidecars: Sidecars = field(default=NO_SIDECARS, compare=False, repr=False)
+    workload_rules: WorkloadRules = field(default=NO_WORKLOAD_RULES, compare=False, repr=False)
+    """Policies, Telemetry and EnvoyFilters."""
     indices: Indices = field(
         default_factory=lambda: Indices((), NO_VIRTUAL_SERVICES), compare=False, repr=False
     )
@@ -216,6 +219,11 @@ def build_model(
             own_namespace_only=scope_gateways,
         ),
         secrets=secrets,
+        workload_rules=WorkloadRules.of(
+            snapshot,
+            root_namespace=snapshot.mesh_config.root_namespace,
+            before=before.workload_rules if before is not None else None,
+        ),
         policies=PeerPolicies(
             root_namespace=snapshot.mesh_config.root_namespace,
             policies=tuple(

@@ -78,11 +78,11 @@ def _differences(
     return {
         key: (gone.get(key), come.get(key))
         for key in gone.keys() | come.keys()
-        if _content(gone.get(key)) != _content(come.get(key))
+        if content_of(gone.get(key)) != content_of(come.get(key))
     }
 
 
-def _content(item: ConfigObject | None) -> object:
+def content_of(item: ConfigObject | None) -> object:
     """Return all of an object that can have an effect; where it stands in files has none."""
     if item is None:
         return None

@@ -8,19 +8,12 @@ Source: Istio's API, security/v1.
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
 
-import msgspec
-
 from mesh_configfile.shapes import Finding
 from mesh_discovery.config.kinds._checks import selector_mistakes
-from mesh_discovery.config.kinds._fields import Labels, SpecFields
+from mesh_discovery.config.kinds._fields import SpecFields
 from mesh_discovery.config.kinds._kind import Kind
 from mesh_discovery.config.kinds._metadata import Metadata
-
-
-class MatchLabels(SpecFields, frozen=True):
-    """Workloads by their labels (PeerAuthentication's selector)."""
-
-    match_labels: Labels = msgspec.field(default_factory=dict)
+from mesh_discovery.config.kinds._selection import WorkloadSelector
 
 
 class MutualTlsMode(StrEnum):
@@ -41,7 +34,7 @@ class MutualTls(SpecFields, frozen=True):
 class PeerAuthenticationSpec(SpecFields, frozen=True):
     """Which inbound connections a mesh, a namespace or a set of workloads accepts."""
 
-    selector: MatchLabels | None = None
+    selector: WorkloadSelector | None = None
     mtls: MutualTls = MutualTls()
     port_level_mtls: dict[str, MutualTls] | None = None
 

@@ -7,7 +7,7 @@ import msgspec
 
 from mesh_configfile import Duration
 from mesh_discovery.config.kinds._fields import Labels, PortNumber, SpecFields
-from mesh_discovery.config.kinds._peer_authentication import MatchLabels
+from mesh_discovery.config.kinds._selection import WorkloadSelector
 from mesh_discovery.config.kinds.destination_rule._client_tls import ClientTls
 from mesh_discovery.config.kinds.destination_rule._connection_pool import ConnectionPool
 from mesh_discovery.config.kinds.destination_rule._load_balancer import LoadBalancer
@@ -88,4 +88,4 @@ class DestinationRuleSpec(SpecFields, frozen=True):
     traffic_policy: TrafficPolicy | None = None
     subsets: tuple[Subset, ...] = ()
     export_to: tuple[str, ...] = ()
-    workload_selector: MatchLabels | None = None
+    workload_selector: WorkloadSelector | None = None

@@ -1,0 +1,1 @@
+"""Filters by which proxies enforce policies on what comes in."""

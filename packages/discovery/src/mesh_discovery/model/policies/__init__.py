@@ -1,0 +1,1 @@
+"""The objects that are for workloads by their labels: policies, Telemetry, EnvoyFilters."""

@@ -1,0 +1,172 @@
+"""Objects that are for workloads by namespace and labels, and which of them apply to one.
+
+A policy, a Telemetry or an EnvoyFilter of the root namespace is for the whole mesh, any other for
+its own namespace. What several of them mean together is for each kind to say.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Generic, NamedTuple, TypeVar, cast
+
+import msgspec
+
+from mesh_discovery.config._objects import ConfigObject
+from mesh_discovery.config._snapshot import Snapshot
+from mesh_discovery.config.kinds._kind import Kind
+from mesh_discovery.config.kinds._registry import AnyKind
+from mesh_discovery.config.kinds._selection import Selecting
+from mesh_discovery.model._rule_objects import content_of
+from mesh_discovery.model._services import Labels
+
+SpecT = TypeVar("SpecT", bound=msgspec.Struct)
+
+WORKLOAD_KINDS: tuple[AnyKind, ...] = ()
+"""The kinds of such objects; their specs all have a `selection`."""
+
+_GATEWAY_NAME = "gateway.networking.k8s.io/gateway-name"
+_MOST_WORKLOADS = 10_000
+
+RuleName = tuple[str, str, str]
+"""Kind, namespace and name."""
+
+
+class Workload(NamedTuple):
+    """A proxy as such objects choose it."""
+
+    namespace: str
+    labels: Labels = ()
+    is_gateway: bool = False
+
+
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
+class WorkloadRule(Generic[SpecT]):
+    """One object; the same one for as long as it says the same, so identity compares them."""
+
+    namespace: str
+    name: str
+    spec: SpecT
+    annotations: Labels
+    item: ConfigObject
+
+    def selects(self, workload: Workload) -> bool:
+        """Tell whether it is for a workload, given that its namespace reaches so far."""
+        wanted, gateways = cast("Selecting", self.spec).selection
+        labels = dict(workload.labels)
+        if gateways:
+            return (
+                workload.is_gateway
+                and workload.namespace == self.namespace
+                and labels.get(_GATEWAY_NAME) in gateways
+            )
+        return wanted.items() <= labels.items()
+
+
+AnyRule = WorkloadRule[msgspec.Struct]
+_ByNamespace = Mapping[str, tuple[AnyRule, ...]]
+
+
+class WorkloadRules:
+    """All such objects of a mesh."""
+
+    def __init__(
+        self, by_kind: Mapping[str, _ByNamespace] | None = None, *, root_namespace: str = ""
+    ) -> None:
+        """by_kind: by the kind's name, then by namespace, oldest first."""
+        self._by_kind = {name: each for name, each in (by_kind or {}).items() if each}
+        self._root = root_namespace
+        self._found: dict[tuple[str, Workload], tuple[AnyRule, ...]] = {}
+
+    @classmethod
+    def of(
+        cls, snapshot: Snapshot, *, root_namespace: str, before: "WorkloadRules | None" = None
+    ) -> "WorkloadRules":
+        """Return those of a snapshot; an object that says what it said stays the rule that it was.
+
+        before: those of the model that is replaced; returned itself if nothing differs.
+        """
+        known = before.by_name if before is not None else {}
+        found: dict[str, dict[str, tuple[AnyRule, ...]]] = {}
+        for kind in WORKLOAD_KINDS:
+            listed: dict[str, list[AnyRule]] = {}
+            for item in snapshot.of_kind(kind):
+                earlier = known.get((kind.name, item.namespace, item.name))
+                same = earlier is not None and content_of(earlier.item) == content_of(item)
+                rule = earlier if earlier is not None and same else _rule(item)
+                listed.setdefault(item.namespace, []).append(rule)
+            found[kind.name] = {namespace: tuple(rules) for namespace, rules in listed.items()}
+        made = cls(found, root_namespace=root_namespace)
+        if before is not None and before._root == made._root and before._by_kind == made._by_kind:
+            return before
+        return made
+
+    def __bool__(self) -> bool:
+        """Tell whether there are any."""
+        return bool(self._by_kind)
+
+    @property
+    def by_name(self) -> Mapping[RuleName, AnyRule]:
+        """All of them."""
+        return {
+            (kind, each.namespace, each.name): each
+            for kind, by_namespace in self._by_kind.items()
+            for rules in by_namespace.values()
+            for each in rules
+        }
+
+    def applying(self, kind: Kind[SpecT], workload: Workload) -> tuple[WorkloadRule[SpecT], ...]:
+        """Return the rules of a kind that are for a workload.
+
+        Those of the root namespace come first, then those of its own; of each the oldest first.
+        """
+        if kind.name not in self._by_kind:
+            return ()
+        key = kind.name, workload
+        found = self._found.get(key)
+        if found is None:
+            if len(self._found) >= _MOST_WORKLOADS:
+                self._found.clear()
+            found = self._found[key] = self._find(kind.name, workload)
+        return cast("tuple[WorkloadRule[SpecT], ...]", found)
+
+    def applies(self, name: RuleName, workload: Workload) -> bool:
+        """Tell whether there is such an object, and whether it is for a workload."""
+        kind, namespace, _ = name
+        if namespace not in (self._root, workload.namespace):
+            return False
+        rules = self._by_kind.get(kind, {}).get(namespace, ())
+        return any(each.name == name[2] and each.selects(workload) for each in rules)
+
+    def differing(self, other: "WorkloadRules") -> frozenset[RuleName]:
+        """Return the names of the objects that two meshes do not have alike.
+
+        All of them if the root namespace is another, or only the order of some.
+        """
+        if self is other:
+            return frozenset()
+        own, others = self.by_name, other.by_name
+        names = own.keys() | others.keys()
+        if self._root != other._root:
+            return frozenset(names)
+        return frozenset({each for each in names if own.get(each) is not others.get(each)} or names)
+
+    def _find(self, kind: str, workload: Workload) -> tuple[AnyRule, ...]:
+        by_namespace = self._by_kind[kind]
+        return tuple(
+            each
+            for namespace in dict.fromkeys((self._root, workload.namespace))
+            for each in by_namespace.get(namespace, ())
+            if each.selects(workload)
+        )
+
+
+def _rule(item: ConfigObject) -> AnyRule:
+    return WorkloadRule(
+        namespace=item.namespace,
+        name=item.name,
+        spec=item.spec,
+        annotations=item.annotations,
+        item=item,
+    )
+
+
+NO_WORKLOAD_RULES = WorkloadRules()

@@ -1,0 +1,1 @@
+"""Policies of one proxy: who may call its workload, by what they prove of themselves."""
