@@ -7,10 +7,18 @@ from typing import NamedTuple
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.model._scope import Scope
 from mesh_discovery.plan._proxy import Proxy
+from mesh_discovery.plan._workload import workload_of
 from mesh_discovery.push._changes import (
     ADDRESS,
     CONNECTIONS,
+    ENVOY_FILTER,
     GATEWAY,
+    OF_WORKLOADS,
+    PATCHED,
+    PATCHED_CLUSTERS,
+    PATCHED_EXTENSIONS,
+    PATCHED_LISTENERS,
+    PATCHED_ROUTES,
     POLICY,
     RULED_HOST,
     RULES,
@@ -27,15 +35,19 @@ def needs_push(served: ServedContext, client: Client[Proxy], push: PushRequest) 
     """Tell whether a change could be seen by a client; in doubt it could.
 
     A service counts as seen if the client sees it in the model that is served or in the one before,
-    as it may have been hidden since. A policy concerns every proxy: as clients, all proxies learn
-    from it which endpoints take mutual TLS (`plan/_auto_mtls`).
+    as it may have been hidden since. A PeerAuthentication concerns every proxy: as clients,
+    all proxies learn from it which endpoints take mutual TLS (`plan/_auto_mtls`).
 
     The xDS server asks this for each connected client at a push (`streams/_needs_push` there).
     """
     if not push.configs_updated:
         return True
     models = served.models
-    return any(_concerns(client.context, key, models) for key in push.configs_updated)
+    return any(
+        _concerns(client.context, key, models)
+        for key in push.configs_updated
+        if key.kind not in PATCHED  # the EnvoyFilters are there too
+    )
 
 
 def _concerns(proxy: Proxy, key: ConfigKey, models: Iterable[MeshModel]) -> bool:
@@ -44,11 +56,19 @@ def _concerns(proxy: Proxy, key: ConfigKey, models: Iterable[MeshModel]) -> bool
         return any(each is not None and each.visible_in(proxy.namespace) for each in services)
     if key.kind == ADDRESS:
         return _is_own(proxy, key)
+    if key.kind in OF_WORKLOADS:
+        return _is_selected(proxy, key, models)
     if key.kind == GATEWAY:
         return not proxy.is_sidecar
     if key.kind == SECRET and proxy.is_sidecar:
         return _may_have_secrets(proxy, key, models)
     return True
+
+
+def _is_selected(proxy: Proxy, key: ConfigKey, models: Iterable[MeshModel]) -> bool:
+    """Tell whether a rule for workloads is for a proxy's, or was."""
+    name = key.kind, key.namespace, key.name
+    return any(model.workload_rules.applies(name, workload_of(proxy, model)) for model in models)
 
 
 def _may_have_secrets(proxy: Proxy, key: ConfigKey, models: Iterable[MeshModel]) -> bool:
@@ -87,7 +107,7 @@ def _subject(push: PushRequest) -> _Subject:
     keys = push.configs_updated
     kinds = frozenset(key.kind for key in keys)
     hosts = None
-    if keys and not kinds & {POLICY, SIDECAR}:
+    if keys and not kinds & {POLICY, SIDECAR, PATCHED_CLUSTERS}:
         hosts = frozenset(key.name for key in keys if key.kind in (SERVICE, RULED_HOST))
     return _Subject(
         push,
@@ -104,12 +124,17 @@ def changed_hosts(push: PushRequest) -> frozenset[str] | None:
 
 def touches_routes(push: PushRequest) -> bool:
     """Tell whether a service or a rule about traffic changed, or may have."""
-    return _touches(push, RULES | {SERVICE})
+    return _touches(push, RULES | {SERVICE, PATCHED_ROUTES})
 
 
 def touches_rules(push: PushRequest) -> bool:
     """Tell whether a rule about traffic changed, or may have."""
     return _touches(push, RULES)
+
+
+def touches_extensions(push: PushRequest) -> bool:
+    """Tell whether a change may touch the extensions that proxies ask for by name."""
+    return _touches(push, {PATCHED_EXTENSIONS})
 
 
 def touches_listeners(push: PushRequest) -> bool:
@@ -130,8 +155,10 @@ def touches_clusters(push: PushRequest, scope: Scope) -> bool:
     return touches_known_services(push, scope) or _touches(push, _OF_CLUSTERS)
 
 
-_OF_CLUSTERS = frozenset({POLICY, RULED_HOST, GATEWAY})
-_OF_LISTENERS = frozenset({SERVICE, POLICY, SIDECAR, GATEWAY, CONNECTIONS})
+_OF_CLUSTERS = frozenset({POLICY, RULED_HOST, GATEWAY, PATCHED_CLUSTERS})
+_OF_LISTENERS = frozenset({SERVICE, POLICY, SIDECAR, GATEWAY, CONNECTIONS, PATCHED_LISTENERS}) | (
+    OF_WORKLOADS - {ENVOY_FILTER}
+)
 
 
 def _touches(push: PushRequest, kinds: AbstractSet[str]) -> bool:

@@ -2,13 +2,16 @@
 
 The kinds of config keys: `ServiceEntry` (host and namespace of a service), `PeerAuthentication`
 (name and namespace of a policy), those of traffic rules such as `VirtualService` with what they can
-touch (`RuledHost`, `Connections`), `Secret`, and `Address` (an address of a namespace, at which
-another set of endpoints is served now). No keys mean that everything may have changed.
+touch (`RuledHost`, `Connections`), those of rules for workloads such as `AuthorizationPolicy`, with
+the parts that EnvoyFilters patch (`Patched...`), `Secret`, and `Address` (an address of a
+namespace, at which another set of endpoints is served now). No keys mean that everything may have
+changed.
 """
 
 from mesh_discovery.model._model import MeshModel, changed_services
 from mesh_discovery.model._rule_objects import RULE_KINDS
 from mesh_discovery.model._services import Service
+from mesh_discovery.model.policies._workload_rules import WORKLOAD_KINDS
 from mesh_discovery.push._rule_touches import ruled_hosts, touches_connections
 from xds_server import ConfigKey, PushRequest
 
@@ -24,6 +27,13 @@ RULED_HOST = "RuledHost"
 CONNECTIONS = "Connections"
 """Rules that listeners have for connections changed."""
 RULES = frozenset(kind.name for kind in RULE_KINDS)
+ENVOY_FILTER = "EnvoyFilter"
+OF_WORKLOADS = frozenset(kind.name for kind in WORKLOAD_KINDS)
+"""Kinds of which each object concerns the proxies of some workloads."""
+PATCHED_LISTENERS, PATCHED_CLUSTERS = "PatchedListeners", "PatchedClusters"
+PATCHED_ROUTES, PATCHED_EXTENSIONS = "PatchedRoutes", "PatchedExtensions"
+PATCHED = frozenset({PATCHED_LISTENERS, PATCHED_CLUSTERS, PATCHED_ROUTES, PATCHED_EXTENSIONS})
+"""The parts of a proxy's configuration that EnvoyFilters patch."""
 
 
 def difference(old: MeshModel | None, new: MeshModel) -> PushRequest | None:
@@ -52,9 +62,13 @@ def difference(old: MeshModel | None, new: MeshModel) -> PushRequest | None:
     policies |= {
         ConfigKey(kind.partition(".")[0], name, namespace) for kind, namespace, name in rules
     }
+    of_workloads = old.workload_rules.differing(new.workload_rules)
+    policies |= {ConfigKey(kind, name, namespace) for kind, namespace, name in of_workloads}
     touched = {ConfigKey(RULED_HOST, host, "") for host in ruled_hosts(old, new)}
     if touches_connections(rules.values()):
         touched.add(ConfigKey(CONNECTIONS, "", ""))
+    if any(kind == ENVOY_FILTER for kind, _, _ in of_workloads):
+        touched |= {ConfigKey(part, "", "") for part in PATCHED}
     secrets = {
         ConfigKey(SECRET, name, namespace) for namespace, name in old.secrets.differing(new.secrets)
     }

@@ -21,12 +21,14 @@ from mesh_discovery.generate.listeners._connection_managers import gateway_manag
 from mesh_discovery.generate.listeners._filters import proxy_protocol, tls_inspector
 from mesh_discovery.generate.listeners._manager_settings import ManagerSettings, Side
 from mesh_discovery.generate.listeners._tcp import tcp_chain
+from mesh_discovery.generate.policies._filters import policy_filters
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.plan import _envoy_names as names
 from mesh_discovery.plan._proxy_settings import NO_SETTINGS, ProxySettings
 from mesh_discovery.plan.gateway._chains import GatewayChain
 from mesh_discovery.plan.gateway._servers import Place, PlannedListener
 from mesh_discovery.plan.l4._chains import TcpChain
+from mesh_discovery.plan.policies._inbound_policies import NO_POLICIES, InboundPolicies
 
 _HANDSHAKE_TIMEOUT_S = 15.0
 
@@ -35,12 +37,14 @@ class RouterSettings(NamedTuple):
     """The part of a router that its listeners depend on, besides its Gateways.
 
     addresses: where listeners without an address of their own are bound, the first above all.
-    topology: the proxies between clients and the router. proxy: its further settings.
+    topology: the proxies between clients and the router. proxy: its further settings. policies:
+    those that it enforces.
     """
 
     addresses: tuple[str, ...]
     topology: GatewayTopology
     proxy: ProxySettings = NO_SETTINGS
+    policies: InboundPolicies = NO_POLICIES
 
 
 def gateway_listener(
@@ -67,14 +71,15 @@ def gateway_listener(
         # without it no address can be bound beside all addresses.
         enable_reuse_port=wrappers_pb2.BoolValue(value=shares_port),
     )
-    settings = ManagerSettings(mesh=model.mesh_config, proxy=router.proxy)
+    filters = policy_filters(router.policies, at_gateway=True)
+    settings = ManagerSettings(mesh=model.mesh_config, proxy=router.proxy, policies=filters)
     limit = settings.connections(Side.GATEWAY).listener_per_connection_buffer_limit_bytes
     if limit is not None:
         made.per_connection_buffer_limit_bytes.CopyFrom(wrappers_pb2.UInt32Value(value=limit))
     is_grpc_web = any(each.protocol is Protocol.GRPC_WEB for each in listener.servers)
     by_tls = any(each.server.is_tls for each in chains)
     for each in chains:
-        chain = _chain(each, name, model, router=router, is_grpc_web=is_grpc_web)
+        chain = _chain(each, name, model, router=router, settings=settings, is_grpc_web=is_grpc_web)
         if by_tls and not each.server.is_tls:
             chain.filter_chain_match.transport_protocol = "raw_buffer"
         made.filter_chains.append(chain)
@@ -91,6 +96,7 @@ def _chain(
     model: MeshModel,
     *,
     router: RouterSettings,
+    settings: ManagerSettings,
     is_grpc_web: bool,
 ) -> listener_components_pb2.FilterChain:
     server = chain.server
@@ -99,6 +105,7 @@ def _chain(
             TcpChain(target=chain.target, server_names=chain.server_names, origin=chain.origin),
             model,
             router.proxy,
+            before=settings.policies.network,
         )
     else:
         stat_prefix = f"outbound_{listener_name}"
@@ -107,7 +114,7 @@ def _chain(
         manager = gateway_manager(
             stat_prefix,
             server.route,
-            ManagerSettings(mesh=model.mesh_config, proxy=router.proxy),
+            settings,
             topology=router.topology,
             is_grpc_web=is_grpc_web and not server.is_tls,
         )

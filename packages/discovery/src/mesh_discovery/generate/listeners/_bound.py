@@ -22,6 +22,7 @@ from mesh_discovery.generate.listeners._connection_managers import (
 from mesh_discovery.generate.listeners._filters import tls_inspector
 from mesh_discovery.generate.listeners._manager_settings import ManagerSettings
 from mesh_discovery.generate.listeners._tcp import cluster_proxy, tcp_chain
+from mesh_discovery.generate.policies._filters import policy_filters
 from mesh_discovery.generate.routes._inbound import inbound_routes
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.plan import _envoy_names as names
@@ -29,20 +30,26 @@ from mesh_discovery.plan._inbound import InboundPort
 from mesh_discovery.plan._outbound import HttpOutbound, Outbound, TcpOutbound
 from mesh_discovery.plan._proxy_settings import NO_SETTINGS, ProxySettings
 from mesh_discovery.plan.l4._chains import TcpChain, to_cluster
+from mesh_discovery.plan.policies._inbound_policies import NO_POLICIES, InboundPolicies
 
 _FALSE = wrappers_pb2.BoolValue(value=False)
 _MATCH = listener_components_pb2.FilterChainMatch
 
 
 def inbound_listener(
-    port: InboundPort, model: MeshModel, proxy: ProxySettings = NO_SETTINGS
+    port: InboundPort,
+    model: MeshModel,
+    proxy: ProxySettings = NO_SETTINGS,
+    policies: InboundPolicies = NO_POLICIES,
 ) -> listener_pb2.Listener:
     """Make the listener of a workload's port, with mutual TLS by the port's mode."""
     name = names.listener(port.bind, port.number)
+    filters = policy_filters(policies)
+    settings = ManagerSettings(mesh=model.mesh_config, proxy=proxy, policies=filters)
     permissive = port.mode is MutualTlsMode.PERMISSIVE
     listener = _listener(name, port.bind, port.number, base_pb2.TrafficDirection.INBOUND)
     balance(listener, proxy)
-    listener.filter_chains.extend(_inbound_chains(port, model, name, proxy))
+    listener.filter_chains.extend(_inbound_chains(port, model, name, settings))
     if permissive:
         listener.listener_filters.append(tls_inspector())
         # A server that speaks first gets a silent client: go on in plaintext after a while.
@@ -52,9 +59,9 @@ def inbound_listener(
 
 
 def _inbound_chains(
-    port: InboundPort, model: MeshModel, name: str, proxy: ProxySettings
+    port: InboundPort, model: MeshModel, name: str, settings: ManagerSettings
 ) -> list[listener_components_pb2.FilterChain]:
-    filters = [_inbound_filter(port, model, proxy)]
+    filters = _inbound_filters(port, model, settings)
     chain = listener_components_pb2.FilterChain
     socket = tls.server_socket(
         trust_domains=model.trust_domains,
@@ -84,14 +91,14 @@ def _inbound_chains(
             return chains
 
 
-def _inbound_filter(
-    port: InboundPort, model: MeshModel, proxy: ProxySettings
-) -> listener_components_pb2.Filter:
+def _inbound_filters(
+    port: InboundPort, model: MeshModel, settings: ManagerSettings
+) -> list[listener_components_pb2.Filter]:
     if not port.protocol.is_http:
-        return cluster_proxy(names.inbound_cluster(port.number), model, proxy)
+        inner = cluster_proxy(names.inbound_cluster(port.number), model, settings.proxy)
+        return [*settings.policies.network, inner]
     stat_prefix = f"inbound_{names.listener(port.bind, port.number)}"
-    settings = ManagerSettings(mesh=model.mesh_config, proxy=proxy)
-    return inbound_manager(stat_prefix, inbound_routes(port, model), settings)
+    return [inbound_manager(stat_prefix, inbound_routes(port, model), settings)]
 
 
 def outbound_listener(

@@ -3,6 +3,8 @@
 Its chains tell the ports apart, and on each port the mesh's TLS from the application's own.
 """
 
+from collections.abc import Sequence
+
 from mesh_discovery.config.kinds._protocol import Protocol
 from mesh_discovery.generate import _tls as tls
 from mesh_discovery.generate._access_log import refused_connection_logs
@@ -26,6 +28,7 @@ from mesh_discovery.generate.listeners._filters import (
 )
 from mesh_discovery.generate.listeners._manager_settings import ManagerSettings, plain_http
 from mesh_discovery.generate.listeners._tcp import cluster_proxy, mongo_statistics
+from mesh_discovery.generate.policies._filters import policy_filters
 from mesh_discovery.generate.routes._inbound import inbound_routes, passthrough_routes
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.plan import _envoy_names as names
@@ -37,6 +40,7 @@ from mesh_discovery.plan.capture._chain_kinds import (
     needs_tls_inspector,
 )
 from mesh_discovery.plan.capture._inbound import CapturedInbound, CapturedPort, OtherPort
+from mesh_discovery.plan.policies._inbound_policies import NO_POLICIES, InboundPolicies
 
 VIRTUAL_INBOUND = "virtualInbound"
 _Chain = listener_components_pb2.FilterChain
@@ -44,11 +48,15 @@ _Match = listener_components_pb2.FilterChainMatch
 
 
 def virtual_inbound(
-    inbound: CapturedInbound, model: MeshModel, proxy: ProxySettings = NO_SETTINGS
+    inbound: CapturedInbound,
+    model: MeshModel,
+    proxy: ProxySettings = NO_SETTINGS,
+    policies: InboundPolicies = NO_POLICIES,
 ) -> listener_pb2.Listener:
     """Make the listener of a workload."""
     port = model.mesh_config.proxy_inbound_listen_port
-    settings = ManagerSettings(mesh=model.mesh_config, proxy=proxy)
+    filters = policy_filters(policies)
+    settings = ManagerSettings(mesh=model.mesh_config, proxy=proxy, policies=filters)
     listener = receiving_listener(
         VIRTUAL_INBOUND,
         inbound.ips,
@@ -87,7 +95,10 @@ def virtual_inbound(
 
 
 def bound_inbound(
-    port: CapturedPort, model: MeshModel, proxy: ProxySettings = NO_SETTINGS
+    port: CapturedPort,
+    model: MeshModel,
+    proxy: ProxySettings = NO_SETTINGS,
+    policies: InboundPolicies = NO_POLICIES,
 ) -> listener_pb2.Listener:
     """Make the listener of a port that the proxy binds, as its Sidecar says."""
     listener = listener_pb2.Listener(
@@ -100,7 +111,8 @@ def bound_inbound(
         continue_on_listener_filters_timeout=True,
     )
     balance(listener, proxy)
-    settings = ManagerSettings(mesh=model.mesh_config, proxy=proxy)
+    filters = policy_filters(policies)
+    settings = ManagerSettings(mesh=model.mesh_config, proxy=proxy, policies=filters)
     for each in port.kinds:
         chain = _own_chain(port, each, model, settings)
         chain.filter_chain_match.ClearField("destination_port")
@@ -117,19 +129,20 @@ def _own_chain(
 ) -> listener_components_pb2.FilterChain:
     name = names.listener(port.bind or "0.0.0.0", port.number)  # noqa: S104 - a name
     if kind.is_http:
-        inner = inbound_manager(
+        manager = inbound_manager(
             f"inbound_{name}",
             inbound_routes(port, model),
             settings,
             is_http2=port.protocol.is_http2,
             is_grpc_web=port.is_grpc_web,
         )
-    else:
-        inner = cluster_proxy(names.inbound_cluster(port.number), model, settings.proxy)
-    chain = _chain(name, port.number, kind, inner, model, settings=settings)
+        return _chain(name, port.number, kind, [manager], model, settings=settings)
+    cluster = names.inbound_cluster(port.number)
+    inner = [cluster_proxy(cluster, model, settings.proxy)]
     if port.protocol is Protocol.MONGO:
-        chain.filters.insert(0, mongo_statistics(names.inbound_cluster(port.number)))
-    return chain
+        inner.insert(0, mongo_statistics(cluster))
+    filters = [*settings.policies.network, *inner]
+    return _chain(name, port.number, kind, filters, model, settings=settings)
 
 
 def _other_chain(
@@ -137,18 +150,20 @@ def _other_chain(
 ) -> listener_components_pb2.FilterChain:
     if kind.is_http:
         name = "virtualInbound-catchall-http"
-        inner = inbound_manager("inbound_0.0.0.0_0", passthrough_routes(port.number or 0), settings)
+        routes = passthrough_routes(port.number or 0)
+        filters = [inbound_manager("inbound_0.0.0.0_0", routes, settings)]
     else:
         name = VIRTUAL_INBOUND
         inner = cluster_proxy(names.INBOUND_PASSTHROUGH, model, settings.proxy)
-    return _chain(name, port.number, kind, inner, model, settings=settings)
+        filters = [*settings.policies.network, inner]
+    return _chain(name, port.number, kind, filters, model, settings=settings)
 
 
 def _chain(
     name: str,
     port: int | None,
     kind: ChainKind,
-    inner: listener_components_pb2.Filter,
+    filters: Sequence[listener_components_pb2.Filter],
     model: MeshModel,
     *,
     settings: ManagerSettings,
@@ -157,7 +172,7 @@ def _chain(
     match = _Match(transport_protocol=kind.transport, application_protocols=alpn)
     if port is not None:
         match.destination_port.CopyFrom(wrappers_pb2.UInt32Value(value=port))
-    chain = _Chain(name=name, filter_chain_match=match, filters=[inner])
+    chain = _Chain(name=name, filter_chain_match=match, filters=filters)
     if kind.ends_tls:
         socket = tls.server_socket(
             trust_domains=model.trust_domains, http=True, settings=model.mesh_config.mesh_mtls

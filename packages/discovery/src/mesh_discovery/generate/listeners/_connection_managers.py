@@ -46,7 +46,8 @@ def inbound_manager(
     is_grpc_web: bool = False,
 ) -> listener_components_pb2.Filter:
     """Make the filter of an inbound port, with its routes."""
-    manager = _manager(stat_prefix, settings, grpc_filters(is_web=is_grpc_web))
+    filters = [*settings.policies.http, *grpc_filters(is_web=is_grpc_web)]
+    manager = _manager(stat_prefix, settings, filters)
     manager.server_name = "istio-envoy"
     manager.route_config.CopyFrom(routes)
     manager.use_remote_address.CopyFrom(_FALSE)
@@ -104,7 +105,7 @@ def gateway_manager(
 
     topology: the proxies before the gateway; what they say of a client is believed.
     """
-    filters = [*grpc_filters(is_web=is_grpc_web), mesh_alpn()]
+    filters = [*settings.policies.http, *grpc_filters(is_web=is_grpc_web), mesh_alpn()]
     manager = _manager(stat_prefix, settings, filters)
     manager.server_name = "istio-envoy"
     manager.rds.CopyFrom(_by_name(route))

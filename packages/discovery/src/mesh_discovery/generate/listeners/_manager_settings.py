@@ -26,6 +26,7 @@ from mesh_discovery.generate._messages import (
     protocol_pb2,
     wrappers_pb2,
 )
+from mesh_discovery.generate.policies._filters import NO_POLICY_FILTERS, PolicyFilters
 from mesh_discovery.plan._proxy_settings import ProxySettings
 from mesh_discovery.plan.capture._chain_kinds import PLAIN_HTTP
 
@@ -57,10 +58,14 @@ class Side(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManagerSettings:
-    """All settings that are not of one port or one route."""
+    """All settings that are not of one port or one route.
+
+    policies: the filters of what comes in, at sidecars and at gateways.
+    """
 
     mesh: MeshConfigSpec
     proxy: ProxySettings
+    policies: PolicyFilters = NO_POLICY_FILTERS
 
     @property
     def headers(self) -> ProxyHeaders:

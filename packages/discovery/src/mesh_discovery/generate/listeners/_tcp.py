@@ -1,5 +1,7 @@
 """The filter that forwards connections as they are, and the chains that have it."""
 
+from collections.abc import Iterable
+
 from envoy.extensions.filters.network.mongo_proxy.v3 import mongo_proxy_pb2
 from envoy.type.v3 import hash_policy_pb2
 
@@ -61,10 +63,15 @@ def cluster_proxy(
 
 
 def tcp_chain(
-    chain: TcpChain, model: MeshModel, settings: ProxySettings = NO_SETTINGS
+    chain: TcpChain,
+    model: MeshModel,
+    settings: ProxySettings = NO_SETTINGS,
+    *,
+    before: Iterable[listener_components_pb2.Filter] = (),
 ) -> listener_components_pb2.FilterChain:
-    """Make a chain with its match."""
-    made = listener_components_pb2.FilterChain(filters=_filters(chain.target, model, settings))
+    """Make a chain with its match; before: filters that stand before its own."""
+    filters = [*before, *_filters(chain.target, model, settings)]
+    made = listener_components_pb2.FilterChain(filters=filters)
     if not chain.takes_all:
         made.filter_chain_match.CopyFrom(
             listener_components_pb2.FilterChainMatch(

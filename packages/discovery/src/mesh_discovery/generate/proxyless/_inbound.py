@@ -10,12 +10,16 @@ from mesh_discovery.generate._messages import (
     route_components_pb2,
     route_pb2,
 )
+from mesh_discovery.generate.policies._authorization import http_filters
 from mesh_discovery.generate.proxyless._filters import terminal_filters
 from mesh_discovery.generate.proxyless._tls import server_socket
 from mesh_discovery.plan._proxyless import Server
+from mesh_discovery.plan.policies._inbound_policies import NO_POLICIES, InboundPolicies
 
 
-def server_listener(name: str, server: Server) -> listener_pb2.Listener:
+def server_listener(
+    name: str, server: Server, policies: InboundPolicies = NO_POLICIES
+) -> listener_pb2.Listener:
     """Make the listener of a server; it has to name the address that the server listens on."""
     kind = "mtls" if server.uses_mutual_tls else "plaintext"
     chain = listener_components_pb2.FilterChain(
@@ -23,7 +27,7 @@ def server_listener(name: str, server: Server) -> listener_pb2.Listener:
         filters=[
             listener_components_pb2.Filter(
                 name="envoy.filters.network.http_connection_manager",
-                typed_config=packed(_manager()),
+                typed_config=packed(_manager(policies)),
             )
         ],
     )
@@ -37,7 +41,7 @@ def server_listener(name: str, server: Server) -> listener_pb2.Listener:
     )
 
 
-def _manager() -> http_connection_manager_pb2.HttpConnectionManager:
+def _manager(policies: InboundPolicies) -> http_connection_manager_pb2.HttpConnectionManager:
     """Make the connection manager: every method is the program's own to answer."""
     route = route_components_pb2.Route(
         match=route_components_pb2.RouteMatch(prefix="/"),
@@ -50,5 +54,5 @@ def _manager() -> http_connection_manager_pb2.HttpConnectionManager:
                 route_components_pb2.VirtualHost(name="inbound", domains=["*"], routes=[route])
             ],
         ),
-        http_filters=terminal_filters(),
+        http_filters=[*http_filters(policies.authorization), *terminal_filters()],
     )

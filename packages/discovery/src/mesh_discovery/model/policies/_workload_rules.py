@@ -74,6 +74,13 @@ class WorkloadRules:
         """by_kind: by the kind's name, then by namespace, oldest first."""
         self._by_kind = {name: each for name, each in (by_kind or {}).items() if each}
         self._root = root_namespace
+        self.by_name: Mapping[RuleName, AnyRule] = {
+            (kind, each.namespace, each.name): each
+            for kind, by_namespace in self._by_kind.items()
+            for rules in by_namespace.values()
+            for each in rules
+        }
+        """All of them."""
         self._found: dict[tuple[str, Workload], tuple[AnyRule, ...]] = {}
 
     @classmethod
@@ -103,16 +110,6 @@ class WorkloadRules:
         """Tell whether there are any."""
         return bool(self._by_kind)
 
-    @property
-    def by_name(self) -> Mapping[RuleName, AnyRule]:
-        """All of them."""
-        return {
-            (kind, each.namespace, each.name): each
-            for kind, by_namespace in self._by_kind.items()
-            for rules in by_namespace.values()
-            for each in rules
-        }
-
     def applying(self, kind: Kind[SpecT], workload: Workload) -> tuple[WorkloadRule[SpecT], ...]:
         """Return the rules of a kind that are for a workload.
 
@@ -130,11 +127,10 @@ class WorkloadRules:
 
     def applies(self, name: RuleName, workload: Workload) -> bool:
         """Tell whether there is such an object, and whether it is for a workload."""
-        kind, namespace, _ = name
-        if namespace not in (self._root, workload.namespace):
+        if name[1] not in (self._root, workload.namespace):
             return False
-        rules = self._by_kind.get(kind, {}).get(namespace, ())
-        return any(each.name == name[2] and each.selects(workload) for each in rules)
+        found = self.by_name.get(name)
+        return found is not None and found.selects(workload)
 
     def differing(self, other: "WorkloadRules") -> frozenset[RuleName]:
         """Return the names of the objects that two meshes do not have alike.

@@ -29,6 +29,7 @@ from mesh_discovery.plan.capture._listeners import (
     IpVersions,
 )
 from mesh_discovery.plan.capture._outbound import CapturedOutbound, plan_captured_outbound
+from mesh_discovery.plan.policies._inbound_policies import InboundPolicies, inbound_policies
 from mesh_discovery.push.context._cache import Cache
 from mesh_discovery.push.context._made_listeners import MadeListeners, OfListener
 from mesh_discovery.push.context._model_change import ModelChange
@@ -63,9 +64,7 @@ class CapturedListeners:
         self._like: dict[tuple[IpVersions, Naming], _EarlierPlan] = {}
         """A plan for proxies that have these versions of IP and settings of DNS."""
         self._outbound = MadeListeners()
-        self._inbound = Cache[tuple[CapturedInbound, ProxySettings], tuple[Resource, ...]](
-            most=MOST_OWN
-        )
+        self._inbound = Cache[_Inbound, tuple[Resource, ...]](most=MOST_OWN)
 
     def of(self, proxy: Proxy) -> Generated:
         """Return all listeners of a captured sidecar."""
@@ -81,6 +80,7 @@ class CapturedListeners:
                 self.inbound(proxy),
                 own,
                 proxy.settings.over(self._model.mesh_config.default_config),
+                inbound_policies(proxy, self._model),
             ),
             self._make,
         )
@@ -166,7 +166,9 @@ class CapturedListeners:
         return Generated(
             resources=(
                 named(receiving),
-                *self._inbound.get((inbound, shape.settings), self._make_inbound),
+                *self._inbound.get(
+                    _Inbound(inbound, shape.settings, shape.policies), self._make_inbound
+                ),
                 *self._of_plan.get(_OfPlan(shape.outbound, shape.settings), self._make_of_plan),
                 *self._make_of_endpoints(shape),
             )
@@ -199,13 +201,23 @@ class CapturedListeners:
     def _make_outbound(self, key: OfListener) -> Resource:
         return named(captured_outbound(key.listener, self._model, key.settings))
 
-    def _make_inbound(self, key: tuple[CapturedInbound, ProxySettings]) -> tuple[Resource, ...]:
-        inbound, settings = key
+    def _make_inbound(self, key: "_Inbound") -> tuple[Resource, ...]:
+        inbound, settings, policies = key
         made = (
-            virtual_inbound(inbound, self._model, settings),
-            *(bound_inbound(each, self._model, settings) for each in inbound.ports if each.bind),
+            virtual_inbound(inbound, self._model, settings, policies),
+            *(
+                bound_inbound(each, self._model, settings, policies)
+                for each in inbound.ports
+                if each.bind
+            ),
         )
         return tuple(map(named, made))
+
+
+class _Inbound(NamedTuple):
+    inbound: CapturedInbound
+    settings: ProxySettings
+    policies: InboundPolicies
 
 
 class _OfPlan(NamedTuple):

@@ -11,6 +11,7 @@ from mesh_discovery.plan._proxy import Proxy
 from mesh_discovery.plan._proxy_settings import ProxySettings
 from mesh_discovery.plan.l4._chains import TcpChain
 from mesh_discovery.plan.l4._scoped import routes_in, targets_in
+from mesh_discovery.plan.policies._inbound_policies import InboundPolicies, inbound_policies
 from mesh_discovery.push.context._cache import Cache
 from mesh_discovery.push.context._named import named
 from mesh_discovery.push.context._scopes import Scopes
@@ -26,6 +27,12 @@ class _Routed(NamedTuple):
     settings: ProxySettings
 
 
+class _Inbound(NamedTuple):
+    port: InboundPort
+    settings: ProxySettings
+    policies: InboundPolicies
+
+
 class Listeners:
     """Plans and makes the listeners of one model's sidecars, and keeps them."""
 
@@ -35,7 +42,7 @@ class Listeners:
         self._inbound_plans = Cache[Proxy, InboundPlan]()
         self._outbound_plans = Cache[OutboundShape, OutboundPlan]()
         self._of_shape = Cache[ListenerShape, Generated]()
-        self._inbound = Cache[tuple[InboundPort, ProxySettings], Resource]()
+        self._inbound = Cache[_Inbound, Resource]()
         self._outbound = Cache[_Routed, Resource]()
 
     def of(self, proxy: Proxy) -> Generated:
@@ -44,6 +51,7 @@ class Listeners:
             self.outbound_shape(proxy),
             self.inbound(proxy).ports,
             proxy.settings.over(self._model.mesh_config.default_config),
+            inbound_policies(proxy, self._model),
         )
         return self._of_shape.get(shape, self._make)
 
@@ -86,7 +94,8 @@ class Listeners:
 
     def _make(self, shape: ListenerShape) -> Generated:
         inbound = (
-            self._inbound.get((each, shape.settings), self._make_inbound) for each in shape.inbound
+            self._inbound.get(_Inbound(each, shape.settings, shape.policies), self._make_inbound)
+            for each in shape.inbound
         )
         plan = self.outbound(shape.outbound)
         outbound = (
@@ -97,9 +106,8 @@ class Listeners:
         )
         return Generated(resources=(*inbound, *outbound))
 
-    def _make_inbound(self, key: tuple[InboundPort, ProxySettings]) -> Resource:
-        port, settings = key
-        return named(inbound_listener(port, self._model, settings))
+    def _make_inbound(self, key: "_Inbound") -> Resource:
+        return named(inbound_listener(key.port, self._model, key.settings, key.policies))
 
     def _make_outbound(self, routed: _Routed) -> Resource:
         listener, chains, settings = routed

@@ -29,6 +29,7 @@ from mesh_discovery.plan._proxyless import (
     plan_server,
     plan_target,
 )
+from mesh_discovery.plan.policies._inbound_policies import inbound_policies
 from mesh_discovery.plan.virtual_hosts._governed_hosts import PortService, governed_hosts
 from mesh_discovery.push.context._cache import Cache
 from mesh_discovery.push.context._scopes import Scopes
@@ -125,7 +126,10 @@ class ProxylessContext:
 
     def _make_server_listener(self, key: _ServerName) -> Resource | None:
         server = self._server(key)
-        return _named(server_listener(key.name, server)) if isinstance(server, Server) else None
+        if not isinstance(server, Server):
+            return None
+        policies = inbound_policies(key.proxy, self._model)
+        return _named(server_listener(key.name, server, policies))
 
     def _client(self, key: _ClientName) -> Target | NotServed:
         return plan_client(

@@ -29,6 +29,7 @@ from mesh_discovery.plan.gateway._servers import (
 from mesh_discovery.plan.gateway._target_ports import served_hosts, target_ports
 from mesh_discovery.plan.l4._settings import settings_in
 from mesh_discovery.plan.l4._targets import Targets
+from mesh_discovery.plan.policies._inbound_policies import inbound_policies
 from mesh_discovery.plan.virtual_hosts._targets import Target as HttpTarget
 from mesh_discovery.plan.virtual_hosts._targets import Targets as HttpTargets
 from mesh_discovery.plan.virtual_hosts._targets import http_targets
@@ -153,6 +154,7 @@ class Routers:
                 addresses=addresses,
                 topology=settings.config.gateway_topology or _NO_TOPOLOGY,
                 proxy=settings,
+                policies=inbound_policies(proxy, model),
             ),
             unprivileged=proxy.is_unprivileged,
         )

@@ -14,6 +14,7 @@ from mesh_discovery.plan._proxy import Naming
 from mesh_discovery.plan._proxy_settings import ProxySettings
 from mesh_discovery.plan.capture._inbound import CapturedInbound
 from mesh_discovery.plan.capture._listeners import IpVersions
+from mesh_discovery.plan.policies._inbound_policies import NO_POLICIES, InboundPolicies
 
 
 class OutboundShape(NamedTuple):
@@ -40,13 +41,14 @@ class CapturedListenerShape(NamedTuple):
     """The part of a captured proxy that its listeners depend on.
 
     own: its address, if endpoints there have listeners that are not for it. settings: of its own
-    and of the mesh.
+    and of the mesh. policies: those that it enforces.
     """
 
     outbound: CapturedOutboundShape
     inbound: CapturedInbound
     own: frozenset[str]
     settings: ProxySettings
+    policies: InboundPolicies = NO_POLICIES
 
 
 class ClusterShape(NamedTuple):
@@ -68,6 +70,7 @@ class ListenerShape(NamedTuple):
     outbound: OutboundShape
     inbound: tuple[InboundPort, ...]
     settings: ProxySettings
+    policies: InboundPolicies = NO_POLICIES
 
 
 class EndpointShape(NamedTuple):
