@@ -6,9 +6,11 @@ first of a thousand clients that ask alike.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary, ref
+
+from xds_server.protocol._by_identity import ByIdentity
 
 NO_NAMES: frozenset[str] = frozenset()
 """The one empty set of names: each is 216 bytes, and an idle stream would have half a dozen."""
@@ -47,7 +49,7 @@ class _NamesStep(NamedTuple):
     after: ref[frozenset[str]]
 
 
-_steps: WeakKeyDictionary[frozenset[str], _NamesStep] = WeakKeyDictionary()
+_steps: ByIdentity[frozenset[str], _NamesStep] = ByIdentity()
 
 
 def names_after(
@@ -64,47 +66,23 @@ def names_after(
             return after
     after = shared_names((names - gone) | come)
     if names:
-        _steps[names] = _NamesStep(come, gone, ref(after))
-    if _known_prefixes(names) == () and not _looked_for(come):
-        _keep_prefixes(after, ())
+        _steps.keep(names, _NamesStep(come, gone, ref(after)))
+    if _prefixes.get(names) == () and not _looked_for(come):
+        _prefixes.keep(after, ())
     return after
 
 
-class _OfNames(NamedTuple):
-    names: ref[frozenset[str]]
-    prefixes: tuple[str, ...]
-
-
-_prefixes: dict[int, _OfNames] = {}
-"""The prefixes of each set of names, by its identity."""
+_prefixes: ByIdentity[frozenset[str], tuple[str, ...]] = ByIdentity()
 
 
 def prefixes_of(names: frozenset[str]) -> tuple[str, ...]:
     """Return the beginnings of resource names that the names with `/*` at their end want."""
-    found = _known_prefixes(names)
+    found = _prefixes.get(names)
     if found is None:
         found = _looked_for(names)
-        _keep_prefixes(names, found)
+        _prefixes.keep(names, found)
     return found
 
 
 def _looked_for(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(name[:-1] for name in names if name.endswith("/*"))
-
-
-def _known_prefixes(names: frozenset[str]) -> tuple[str, ...] | None:
-    known = _prefixes.get(id(names))
-    return known.prefixes if known is not None and known.names() is names else None
-
-
-def _keep_prefixes(names: frozenset[str], prefixes: tuple[str, ...]) -> None:
-    _prefixes[id(names)] = _OfNames(ref(names, _forgetter(id(names))), prefixes)
-
-
-def _forgetter(key: int) -> Callable[[ref[frozenset[str]]], None]:
-    def forget(gone: ref[frozenset[str]]) -> None:
-        known = _prefixes.get(key)
-        if known is not None and known.names is gone:
-            del _prefixes[key]
-
-    return forget
