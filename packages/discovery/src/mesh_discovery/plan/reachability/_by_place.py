@@ -49,13 +49,18 @@ def regrouped(
     gone: Iterable[tuple[_K, _V]],
     come: Iterable[tuple[_K, _V]],
 ) -> Mapping[_K, tuple[_V, ...]]:
-    """Return groups of different values without some of them, and with others."""
+    """Return groups of different values without some of them, and with others.
+
+    One that goes and comes stays where it is: a group may be as large as the mesh.
+    """
+    going, coming = set(gone), dict.fromkeys(come)
     left: dict[_K, set[_V]] = {}
-    for key, value in gone:
+    for key, value in going - coming.keys():
         left.setdefault(key, set()).add(value)
     joined: dict[_K, list[_V]] = {}
-    for key, value in come:
-        joined.setdefault(key, []).append(value)
+    for key, value in coming:
+        if (key, value) not in going:
+            joined.setdefault(key, []).append(value)
     if not left and not joined:
         return before
     found = dict(before)

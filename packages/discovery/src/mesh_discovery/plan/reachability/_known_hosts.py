@@ -31,7 +31,7 @@ class KnownHosts:
 
     def differing(self, other: "KnownHosts") -> frozenset[str]:
         """Return the hosts that two meshes do not have alike, with the same ports."""
-        if self.ports == other.ports:
+        if self is other or self.ports == other.ports:
             return frozenset()
         return frozenset(host for host, _ in self.ports.items() ^ other.ports.items())
 
