@@ -13,6 +13,7 @@ from xds_server._server import XdsServer
 from xds_server.monitoring._observer import NullObserver, StreamObserver
 from xds_server.monitoring._status import ClientStatus, Nack, PushStatus, TypePush, TypeStatus
 from xds_server.protocol import _type_urls as type_urls
+from xds_server.protocol._by_identity import ByIdentity
 from xds_server.protocol._node import JSON, Node
 from xds_server.protocol._request import ClientError, DeltaRequest, SotwRequest
 from xds_server.protocol._resource import Resource, content_version
@@ -61,6 +62,7 @@ __all__ = [
     "JSON",
     "Admission",
     "Admit",
+    "ByIdentity",
     "Client",
     "Node",
     "Peer",

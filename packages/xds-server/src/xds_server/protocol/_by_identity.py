@@ -20,7 +20,10 @@ class _Kept(NamedTuple, Generic[_K, _V]):
 
 
 class ByIdentity(Generic[_K, _V]):
-    """A value for each of some objects that can be referred to weakly."""
+    """A value for each of some objects that can be referred to weakly.
+
+    A generator can keep by `Watch.names` what it works out of them: equal clients share the set.
+    """
 
     def __init__(self) -> None:
         self._kept: dict[int, _Kept[_K, _V]] = {}

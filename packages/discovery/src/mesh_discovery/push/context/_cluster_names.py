@@ -5,9 +5,9 @@ what changed, and not what its clients watch.
 """
 
 from bisect import bisect_left, insort
-from weakref import WeakKeyDictionary
 
 from mesh_discovery.plan._envoy_names import parse_outbound_cluster, parse_sni_cluster
+from xds_server import ByIdentity
 
 _FEW = 16
 """Of one host in fewer names than so many, all of them are looked at; and with no more other names
@@ -18,7 +18,7 @@ class ClusterNames:
     """The names of each watch, in the order of their hosts, for as long as a client has it."""
 
     def __init__(self) -> None:
-        self._by_host: WeakKeyDictionary[frozenset[str], list[str]] = WeakKeyDictionary()
+        self._by_host: ByIdentity[frozenset[str], list[str]] = ByIdentity()
         self._last: list[str] = []
         self.sorted = 0
         """How many watches were sorted, for tests."""
@@ -29,8 +29,8 @@ class ClusterNames:
             return frozenset(name for name in wanted if _leads_to(name, hosts))
         names = self._by_host.get(wanted)
         if names is None:
-            names = self._by_host[wanted] = self._sort(wanted)
-            self._last = names
+            self._last = names = self._sort(wanted)
+            self._by_host.keep(wanted, names)
         found = []
         for host in hosts:
             at = bisect_left(names, host, key=_last_part)
