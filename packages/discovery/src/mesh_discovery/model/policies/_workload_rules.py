@@ -102,9 +102,7 @@ class WorkloadRules:
                 listed.setdefault(item.namespace, []).append(rule)
             found[kind.name] = {namespace: tuple(rules) for namespace, rules in listed.items()}
         made = cls(found, root_namespace=root_namespace)
-        if before is not None and before._root == made._root and before._by_kind == made._by_kind:
-            return before
-        return made
+        return before if before is not None and before.is_same(made) else made
 
     def __bool__(self) -> bool:
         """Tell whether there are any."""
@@ -132,12 +130,16 @@ class WorkloadRules:
         found = self.by_name.get(name)
         return found is not None and found.selects(workload)
 
+    def is_same(self, other: "WorkloadRules") -> bool:
+        """Tell whether two meshes have the same rules, in the same order."""
+        return self is other or (self._root == other._root and self._by_kind == other._by_kind)
+
     def differing(self, other: "WorkloadRules") -> frozenset[RuleName]:
         """Return the names of the objects that two meshes do not have alike.
 
         All of them if the root namespace is another, or only the order of some.
         """
-        if self is other:
+        if self.is_same(other):
             return frozenset()
         own, others = self.by_name, other.by_name
         names = own.keys() | others.keys()
