@@ -9,6 +9,7 @@ from mesh_discovery.config.kinds._peer_authentication import PEER_AUTHENTICATION
 from mesh_discovery.config.kinds._workload_entry import WORKLOAD_ENTRY
 from mesh_discovery.config.kinds._workload_group import WORKLOAD_GROUP
 from mesh_discovery.config.kinds.destination_rule._kind import DESTINATION_RULE
+from mesh_discovery.config.kinds.envoy_filter._kind import ENVOY_FILTER
 from mesh_discovery.config.kinds.gateway._kind import GATEWAY
 from mesh_discovery.config.kinds.gateway_api._kinds import GATEWAY_API_KINDS
 from mesh_discovery.config.kinds.kubernetes._cluster_objects import NAMESPACE, NODE
@@ -29,6 +30,7 @@ _ALL: tuple[AnyKind, ...] = (
     DESTINATION_RULE,
     ENDPOINTS,
     ENDPOINT_SLICE,
+    ENVOY_FILTER,
     GATEWAY,
     KUBERNETES_SERVICE,
     MESH_CONFIG,

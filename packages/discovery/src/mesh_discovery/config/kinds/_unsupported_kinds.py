@@ -13,7 +13,6 @@ _GATEWAY_API = "gateway.networking.k8s.io"
 
 UNSUPPORTED_KINDS = frozenset(
     {
-        (_NETWORKING, "EnvoyFilter"),
         (_NETWORKING, "ProxyConfig"),
         (_SECURITY, "AuthorizationPolicy"),
         (_SECURITY, "RequestAuthentication"),
