@@ -201,9 +201,9 @@ MISTAKES = {
         "5: spec.defaultConfig.discoverAddress: unknown field; did you mean discoveryAddress?",
     ),
     "kind that only Istio has": (
-        "apiVersion: security.istio.io/v1\nkind: AuthorizationPolicy\nmetadata: {name: a}\n",
+        "apiVersion: extensions.istio.io/v1alpha1\nkind: WasmPlugin\nmetadata: {name: a}\n",
         (
-            "2: kind: AuthorizationPolicy is not supported yet; remove it, or let it pass with "
+            "2: kind: WasmPlugin is not supported yet; remove it, or let it pass with "
             "--allow-unsupported"
         ),
     ),

@@ -233,7 +233,7 @@ def test_a_file_that_cannot_be_read_keeps_its_content(
 
 def test_what_istio_has_and_we_have_not_is_let_pass_on_request(config_dir: Path) -> None:
     (config_dir / "a.yaml").write_text(
-        "apiVersion: security.istio.io/v1\nkind: AuthorizationPolicy\nmetadata: {name: v}\n"
+        "apiVersion: extensions.istio.io/v1alpha1\nkind: WasmPlugin\nmetadata: {name: v}\n"
         "spec: {hosts: [a], http: []}\n---\n" + policy("a") + "---\n"
         "apiVersion: telemetry.istio.io/v1\nkind: Telemetry\nmetadata: {name: s}\n"
     )

@@ -13,7 +13,7 @@ from planes import Documents, Plane, run_command
 Start = Callable[..., Awaitable[Any]]
 
 UNSUPPORTED = (
-    "apiVersion: security.istio.io/v1\nkind: AuthorizationPolicy\nmetadata: {name: v}\n"
+    "apiVersion: extensions.istio.io/v1alpha1\nkind: WasmPlugin\nmetadata: {name: v}\n"
     "spec: {hosts: [web]}\n"
 )
 
@@ -113,7 +113,7 @@ async def test_what_only_istio_has_is_let_pass_counted_and_shown(
     code, output = await run_command(tmp_path, "check", f"--config-dir={config_dir}")
     lines = output.splitlines()
     assert code == 1
-    assert "AuthorizationPolicy is not supported yet" in lines[0]
+    assert "WasmPlugin is not supported yet" in lines[0]
 
     flag = ["--allow-unsupported"] if by == "flag" else []
     env = {} if flag else {"MESH_DISCOVERY_ALLOW_UNSUPPORTED": "true"}
@@ -123,7 +123,7 @@ async def test_what_only_istio_has_is_let_pass_counted_and_shown(
     _, output = await run_command(tmp_path, "status", f"--monitoring-addr={plane.monitoring}")
     told = output.splitlines()
 
-    sentence = f"{config_dir}/rules.yaml:2: kind: AuthorizationPolicy is not supported yet"
+    sentence = f"{config_dir}/rules.yaml:2: kind: WasmPlugin is not supported yet"
     assert code == 0
     assert lines[0].startswith(f"note: {sentence}")
     assert told[0].startswith(f"without effect: {sentence}")

@@ -8,6 +8,7 @@ from mesh_discovery.config.kinds._mesh_networks import MESH_NETWORKS
 from mesh_discovery.config.kinds._peer_authentication import PEER_AUTHENTICATION
 from mesh_discovery.config.kinds._workload_entry import WORKLOAD_ENTRY
 from mesh_discovery.config.kinds._workload_group import WORKLOAD_GROUP
+from mesh_discovery.config.kinds.authorization_policy._kind import AUTHORIZATION_POLICY
 from mesh_discovery.config.kinds.destination_rule._kind import DESTINATION_RULE
 from mesh_discovery.config.kinds.envoy_filter._kind import ENVOY_FILTER
 from mesh_discovery.config.kinds.gateway._kind import GATEWAY
@@ -27,6 +28,7 @@ AnyKind: TypeAlias = Kind[Any]
 """A kind, whatever its spec: its functions take what its own `spec` reads."""
 
 _ALL: tuple[AnyKind, ...] = (
+    AUTHORIZATION_POLICY,
     DESTINATION_RULE,
     ENDPOINTS,
     ENDPOINT_SLICE,

@@ -66,19 +66,26 @@ def selection_mistakes(
     namespace: str,
     *,
     path: FieldPath = ("selector", "matchLabels"),
-    refs_path: FieldPath = ("targetRefs",),
+    single: TargetRef | None = None,
 ) -> Iterator[Finding]:
     """Yield what is wrong with a choice of workloads, given in an object of a namespace.
 
-    labels: None if there is no selector. path: of the labels. Gateways alone can be referred to:
-    Services and ServiceEntries are for waypoints, which are not served.
+    labels: None if there is no selector. path: of the labels. single: in `targetRef`, the
+    older way to give one. Gateways alone can be referred to: other kinds are for waypoints, which
+    are not served.
     """
+    places: list[tuple[FieldPath, TargetRef]] = [
+        (("targetRefs", index), each) for index, each in enumerate(refs)
+    ]
+    if single is not None:
+        if refs:
+            yield ("targetRef",), "stands beside targetRefs: keep one"
+        places.append((("targetRef",), single))
     if labels is not None:
         yield from selector_mistakes(labels, path)
-        if refs:
-            yield refs_path, f"stands beside {path[0]}: keep one"
-    for index, each in enumerate(refs):
-        here = (*refs_path, index)
+        if places:
+            yield places[0][0][:1], f"stands beside {path[0]}: keep one"
+    for here, each in places:
         if (each.group, each.kind) in _OF_WAYPOINTS:
             yield (
                 (*here, "kind"),

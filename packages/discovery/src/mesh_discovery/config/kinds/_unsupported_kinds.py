@@ -14,7 +14,6 @@ _GATEWAY_API = "gateway.networking.k8s.io"
 UNSUPPORTED_KINDS = frozenset(
     {
         (_NETWORKING, "ProxyConfig"),
-        (_SECURITY, "AuthorizationPolicy"),
         (_SECURITY, "RequestAuthentication"),
         ("telemetry.istio.io", "Telemetry"),
         ("extensions.istio.io", "TrafficExtension"),

@@ -15,13 +15,14 @@ from mesh_discovery.config._snapshot import Snapshot
 from mesh_discovery.config.kinds._kind import Kind
 from mesh_discovery.config.kinds._registry import AnyKind
 from mesh_discovery.config.kinds._selection import Selecting
+from mesh_discovery.config.kinds.authorization_policy._kind import AUTHORIZATION_POLICY
 from mesh_discovery.config.kinds.envoy_filter._kind import ENVOY_FILTER
 from mesh_discovery.model._rule_objects import content_of
 from mesh_discovery.model._services import Labels
 
 SpecT = TypeVar("SpecT", bound=msgspec.Struct)
 
-WORKLOAD_KINDS: tuple[AnyKind, ...] = (ENVOY_FILTER,)
+WORKLOAD_KINDS: tuple[AnyKind, ...] = (AUTHORIZATION_POLICY, ENVOY_FILTER)
 """The kinds of such objects; their specs all have a `selection`."""
 
 _GATEWAY_NAME = "gateway.networking.k8s.io/gateway-name"

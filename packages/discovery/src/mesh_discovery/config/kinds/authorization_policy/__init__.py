@@ -1,0 +1,1 @@
+"""AuthorizationPolicy: its fields, its mistakes, and the languages of its paths and conditions."""
