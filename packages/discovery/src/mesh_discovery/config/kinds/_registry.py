@@ -20,6 +20,7 @@ from mesh_discovery.config.kinds.kubernetes._pod import POD
 from mesh_discovery.config.kinds.kubernetes._secret import SECRET
 from mesh_discovery.config.kinds.kubernetes._service import KUBERNETES_SERVICE
 from mesh_discovery.config.kinds.mesh_config._kind import MESH_CONFIG
+from mesh_discovery.config.kinds.request_authentication._kind import REQUEST_AUTHENTICATION
 from mesh_discovery.config.kinds.service_entry._kind import SERVICE_ENTRY
 from mesh_discovery.config.kinds.sidecar._kind import SIDECAR
 from mesh_discovery.config.kinds.virtual_service._kind import VIRTUAL_SERVICE
@@ -41,6 +42,7 @@ _ALL: tuple[AnyKind, ...] = (
     NODE,
     PEER_AUTHENTICATION,
     POD,
+    REQUEST_AUTHENTICATION,
     SECRET,
     SERVICE_ENTRY,
     SIDECAR,

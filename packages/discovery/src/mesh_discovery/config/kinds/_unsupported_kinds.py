@@ -8,13 +8,11 @@ Source: Istio's API reference, with the kinds of the Kubernetes Gateway API that
 from mesh_configfile import Value
 
 _NETWORKING = "networking.istio.io"
-_SECURITY = "security.istio.io"
 _GATEWAY_API = "gateway.networking.k8s.io"
 
 UNSUPPORTED_KINDS = frozenset(
     {
         (_NETWORKING, "ProxyConfig"),
-        (_SECURITY, "RequestAuthentication"),
         ("telemetry.istio.io", "Telemetry"),
         ("extensions.istio.io", "TrafficExtension"),
         ("extensions.istio.io", "WasmPlugin"),

@@ -17,12 +17,17 @@ from mesh_discovery.config.kinds._registry import AnyKind
 from mesh_discovery.config.kinds._selection import Selecting
 from mesh_discovery.config.kinds.authorization_policy._kind import AUTHORIZATION_POLICY
 from mesh_discovery.config.kinds.envoy_filter._kind import ENVOY_FILTER
+from mesh_discovery.config.kinds.request_authentication._kind import REQUEST_AUTHENTICATION
 from mesh_discovery.model._rule_objects import content_of
 from mesh_discovery.model._services import Labels
 
 SpecT = TypeVar("SpecT", bound=msgspec.Struct)
 
-WORKLOAD_KINDS: tuple[AnyKind, ...] = (AUTHORIZATION_POLICY, ENVOY_FILTER)
+WORKLOAD_KINDS: tuple[AnyKind, ...] = (
+    AUTHORIZATION_POLICY,
+    ENVOY_FILTER,
+    REQUEST_AUTHENTICATION,
+)
 """The kinds of such objects; their specs all have a `selection`."""
 
 _GATEWAY_NAME = "gateway.networking.k8s.io/gateway-name"

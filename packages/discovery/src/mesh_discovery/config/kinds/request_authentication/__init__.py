@@ -1,0 +1,1 @@
+"""RequestAuthentication: its fields, its mistakes, and the key sets (JWKS) that it names."""
