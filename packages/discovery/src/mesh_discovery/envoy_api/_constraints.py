@@ -39,7 +39,8 @@ class _Field(NamedTuple):
     """The constraints of a field."""
 
     name: str
-    is_message: bool
+    has_presence: bool
+    """Whether it may be unset: a message, or one of a choice."""
     is_repeated: bool
     is_map: bool
     required: bool
@@ -74,7 +75,7 @@ def constraint_mistakes(message: Message, path: FieldPath = ()) -> Iterator[Find
 
 
 def _field_mistakes(message: Message, field: _Field, path: FieldPath) -> Iterator[Finding]:
-    if field.is_message and not field.is_repeated:
+    if field.has_presence:
         if not message.HasField(field.name):
             if field.required:
                 yield path, "is missing"
@@ -142,10 +143,10 @@ def _field(field: FieldDescriptor) -> _Field | None:
         return None
     return _Field(
         name=field.name,
-        is_message=inner is not None,
+        has_presence=field.has_presence,
         is_repeated=field.is_repeated,
         is_map=is_map,
-        required=required,
+        required=required and field.containing_oneof is None,
         whole=whole,
         items=items,
         recurses=recurses,

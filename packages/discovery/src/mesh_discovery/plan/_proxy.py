@@ -7,7 +7,7 @@ DNS_AUTO_ALLOCATE and ENABLE_DNS_SERVER say whether and how its agent answers DN
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from ipaddress import ip_address
 from typing import NamedTuple
 
@@ -73,6 +73,8 @@ class Proxy:
     """Whether it can't listen on ports below 1024."""
     settings: ProxySettings = NO_SETTINGS
     """Of its own; the rest is as in mesh config (`ProxySettings.over`)."""
+    metadata: Mapping[str, object] = field(default_factory=dict, compare=False, repr=False)
+    """Of its node, which patches may ask for; no part of its identity."""
 
     @property
     def is_captured(self) -> bool:
@@ -122,6 +124,7 @@ def parse_proxy(node: Node, *, domain_suffix: str = "cluster.local") -> Proxy:
         is_proxyless=is_proxyless,
         is_unprivileged=metadata_flag(metadata, "UNPRIVILEGED_POD"),
         settings=proxy_settings(metadata, node=node.id),
+        metadata=metadata,
     )
 
 

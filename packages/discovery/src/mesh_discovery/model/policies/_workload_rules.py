@@ -115,6 +115,10 @@ class WorkloadRules:
         """Tell whether there are any."""
         return bool(self._by_kind)
 
+    def has(self, kind: AnyKind) -> bool:
+        """Tell whether there are any of a kind."""
+        return kind.name in self._by_kind
+
     def applying(self, kind: Kind[SpecT], workload: Workload) -> tuple[WorkloadRule[SpecT], ...]:
         """Return the rules of a kind that are for a workload.
 

@@ -1,0 +1,1 @@
+"""Patches of EnvoyFilters, applied to messages of Envoy's configuration: pure functions."""

@@ -1,0 +1,46 @@
+"""EnvoyFilters and their patches, from YAML."""
+
+from textwrap import dedent
+from typing import Any
+
+import yaml
+
+from mesh_discovery.config._objects import ConfigObject
+from mesh_discovery.config.kinds._metadata import Metadata
+from mesh_discovery.config.kinds.envoy_filter._kind import ENVOY_FILTER
+from mesh_discovery.config.kinds.envoy_filter._spec import EnvoyFilterSpec
+from mesh_discovery.model.policies._workload_rules import WorkloadRule
+from mesh_discovery.plan.policies._patches import Patch, patches_in
+from mesh_objects import object_of
+
+MANAGER = "envoy.filters.network.http_connection_manager"
+LUA: dict[str, Any] = {
+    "name": "envoy.filters.http.lua",
+    "typed_config": {
+        "@type": "type.googleapis.com/envoy.extensions.filters.http.lua.v3.Lua",
+        "default_source_code": {"inline_string": "function envoy_on_request(handle) end"},
+    },
+}
+
+
+def envoy_filter(
+    patches: str | list[dict[str, Any]], name: str = "patches", *, namespace: str = "a", **spec: Any
+) -> ConfigObject:
+    """Make an EnvoyFilter without mistakes; patches: YAML of a list, or the list."""
+    listed = yaml.safe_load(dedent(patches)) if isinstance(patches, str) else patches
+    fields = {"configPatches": listed, **spec}
+    found, mistakes, _ = ENVOY_FILTER.read(fields, (), Metadata(name=name))
+    assert not mistakes, mistakes
+    made = object_of(ENVOY_FILTER, name, fields, namespace=namespace)
+    assert made.spec == found
+    return made
+
+
+def patches_of(patches: str | list[dict[str, Any]]) -> tuple[Patch, ...]:
+    """Return the patches of an EnvoyFilter, as a proxy has them."""
+    item = envoy_filter(patches)
+    assert isinstance(item.spec, EnvoyFilterSpec)
+    rule = WorkloadRule(
+        namespace=item.namespace, name=item.name, spec=item.spec, annotations=(), item=item
+    )
+    return patches_in(rule)
