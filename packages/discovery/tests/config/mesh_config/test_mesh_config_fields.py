@@ -42,6 +42,79 @@ pathNormalization: {normalization: MERGE_SLASHES}
 inboundClusterStatName: in_%SERVICE%
 outboundClusterStatName: "%SERVICE_FQDN%_%SUBSET_NAME%_%SERVICE_PORT_NAME%"
 serviceSettings: [{settings: {clusterLocal: true}, hosts: ["*.kube-system.svc.cluster.local"]}]
+extensionProviders:
+- name: check
+  envoyExtAuthzHttp:
+    service: b/check.example.com
+    port: 8000
+    timeout: 2s
+    pathPrefix: /check
+    failOpen: true
+    clearRouteCache: false
+    statusOnError: "503"
+    includeHeadersInCheck: [x-old]
+    includeRequestHeadersInCheck: [x-a, x-b-*, "*-id"]
+    includeAdditionalHeadersInCheck: {x-from: mesh}
+    includeRequestBodyInCheck: {maxRequestBytes: 1024, allowPartialMessage: true}
+    headersToUpstreamOnAllow: [x-user]
+    headersToDownstreamOnDeny: [x-why]
+    headersToDownstreamOnAllow: [set-cookie]
+- name: check-grpc
+  envoyExtAuthzGrpc:
+    service: check.b.svc.cluster.local
+    port: 9000
+    timeout: 1s
+    failOpen: false
+    statusOnError: "401"
+    includeRequestBodyInCheck: {maxRequestBytes: 1, packAsBytes: true}
+- name: zipkin
+  zipkin:
+    service: zipkin.example.com
+    port: 9411
+    maxTagLength: 64
+    enable64bitTraceId: true
+    path: /spans
+    traceContextOption: USE_B3_WITH_W3C_PROPAGATION
+    timeout: 1s
+    headers: [{name: x-a, value: b}, {name: x-c, envName: D}]
+- name: datadog
+  datadog: {service: datadog.example.com, port: 8126, maxTagLength: 9}
+- name: skywalking
+  skywalking: {service: oap.example.com, port: 11800, accessToken: t}
+- name: otel
+  opentelemetry:
+    service: otel.example.com
+    port: 4317
+    maxTagLength: 9
+    http: {path: /v1/traces, timeout: 1s, headers: [{name: x-a, value: b}]}
+    resourceDetectors: {environment: {}, dynatrace: {}}
+- name: otel-grpc
+  opentelemetry:
+    service: otel.example.com
+    port: 4317
+    grpc: {timeout: 1s, initialMetadata: [{name: x-a, value: b}]}
+- name: files
+  envoyFileAccessLog: {path: /tmp/log, logFormat: {text: "%START_TIME%"}, omitEmptyValues: true}
+- name: labelled
+  envoyFileAccessLog: {logFormat: {labels: {code: "%RESPONSE_CODE%", of: {path: "%PATH%"}}}}
+- name: requests
+  envoyHttpAls:
+    service: als.example.com
+    port: 9001
+    logName: a
+    filterStateObjectsToLog: [b]
+    additionalRequestHeadersToLog: [":path"]
+    additionalResponseHeadersToLog: [x-a]
+    additionalResponseTrailersToLog: [x-b]
+- name: connections
+  envoyTcpAls: {service: als.example.com, port: 9001, logName: a, filterStateObjectsToLog: [b]}
+- name: records
+  envoyOtelAls:
+    service: als.example.com
+    port: 9001
+    logName: a
+    logFormat: {text: "%PROTOCOL%", labels: {a: "%DURATION%"}}
+defaultProviders: {tracing: [otel], metrics: [prometheus], accessLogging: [Files, envoy]}
 defaultConfig:
   discoveryAddress: istiod.istio-system.svc:15012
   drainDuration: 20s

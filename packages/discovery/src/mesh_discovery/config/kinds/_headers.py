@@ -1,10 +1,11 @@
-"""Values of headers that are set or added: text in which `%COMMAND(arguments)%` is replaced.
+"""Values of headers and lines of logs: text in which `%COMMAND(arguments)%` is replaced.
 
-Envoy refuses the whole route table for a value that it can't read, so the commands are those that
-it was seen to take (1.40), with their arguments.
+Envoy refuses the whole route table or listener for a text that it can't read, so the commands are
+those that it was seen to take (1.40), with their arguments.
 """
 
 import re
+from collections.abc import Mapping
 
 from mesh_discovery.config.kinds._checks import has_control_characters
 
@@ -176,10 +177,26 @@ _OPTIONAL_ARGUMENTS = {
 """The form of the arguments of commands that may have some."""
 
 
+OF_LOGS: Mapping[str, str] = {
+    "CEL": r".+",
+    "METADATA": r".+",
+    "REQ_WITHOUT_QUERY": _HEADER,
+}
+"""The form of the arguments of commands by extensions, which logs have where they need them."""
+
+
 def header_value_mistake(text: str) -> str | None:
     """Return what is wrong with the value of a header, or None."""
     if has_control_characters(text.replace("\t", "")):
         return "must be one line of text"
+    return format_mistake(text)
+
+
+def format_mistake(text: str, further: Mapping[str, str] | None = None) -> str | None:
+    """Return what is wrong with a text of commands, or None.
+
+    further: the form of the arguments of commands by extensions that are there.
+    """
     at = 0
     while (at := text.find("%", at)) >= 0:
         if text.startswith("%%", at):
@@ -188,16 +205,19 @@ def header_value_mistake(text: str) -> str | None:
         command = _COMMAND.match(text, at)
         if command is None:
             return f'has a % at "{text[at : at + 20]}" that begins no command; write %% for a %'
-        if (wrong := _command_mistake(command[1], command[2], command[3])) is not None:
+        name, arguments, length = command[1], command[2], command[3]
+        if (wrong := _command_mistake(name, arguments, length, further or {})) is not None:
             return wrong
         at = command.end()
     return None
 
 
-def _command_mistake(name: str, arguments: str | None, length: str | None) -> str | None:
+def _command_mistake(
+    name: str, arguments: str | None, length: str | None, further: Mapping[str, str]
+) -> str | None:
     if name in _PLAIN:
         return f"has %{name}%, which takes no argument" if arguments or length else None
-    needed = _ARGUMENTS.get(name)
+    needed = _ARGUMENTS.get(name) or further.get(name)
     form = needed or _OPTIONAL_ARGUMENTS.get(name)
     if form is None:
         return f"has %{name}%, which is none of Envoy's commands; write %% for a %"

@@ -25,6 +25,11 @@ from mesh_discovery.config.kinds.destination_rule._pool_mistakes import (
 from mesh_discovery.config.kinds.gateway._tls_rules import CIPHERS
 from mesh_discovery.config.kinds.mesh_config._proxy_config import proxy_config_mistakes
 from mesh_discovery.config.kinds.mesh_config._spec import LogEncoding, MeshConfigSpec, MeshTls
+from mesh_discovery.config.kinds.mesh_config.providers._mistakes import (
+    default_mistakes,
+    provider_mistakes,
+    provider_warnings,
+)
 from mesh_discovery.config.kinds.virtual_service._action_mistakes import retry_mistakes
 from mesh_identity import InvalidSpiffeId, checked_trust_domain
 
@@ -71,7 +76,14 @@ def _validate(spec: MeshConfigSpec, metadata: Metadata) -> Iterator[Finding]:
                     f'"{host}" is not a host name, nor a pattern such as *.example.com',
                 )
     yield from _access_log(spec)
+    providers = spec.extension_providers
+    yield from _below(("extensionProviders",), provider_mistakes(providers))
+    yield from _below(("defaultProviders",), default_mistakes(spec.default_providers, providers))
     yield from _below(("defaultConfig",), proxy_config_mistakes(spec.default_config))
+
+
+def _warn(spec: MeshConfigSpec, _metadata: Metadata) -> Iterator[Finding]:
+    yield from _below(("extensionProviders",), provider_warnings(spec.extension_providers))
 
 
 def _below(path: FieldPath, findings: Iterator[Finding]) -> Iterator[Finding]:
@@ -173,5 +185,6 @@ MESH_CONFIG = Kind(
     versions=("v1alpha1",),
     spec=MeshConfigSpec,
     validate=_validate,
+    warn=_warn,
     is_single=True,
 )

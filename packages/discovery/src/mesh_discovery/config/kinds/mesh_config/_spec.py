@@ -17,6 +17,10 @@ from mesh_discovery.config.kinds.destination_rule._connection_pool import (
 from mesh_discovery.config.kinds.destination_rule._locality import LocalityLbSetting
 from mesh_discovery.config.kinds.destination_rule._outlier_detection import OutlierDetection
 from mesh_discovery.config.kinds.mesh_config._proxy_config import ProxyConfig
+from mesh_discovery.config.kinds.mesh_config.providers._provider import (
+    DefaultProviders,
+    ExtensionProvider,
+)
 from mesh_discovery.config.kinds.virtual_service._actions import HttpRetry
 
 _ListenPort: TypeAlias = Annotated[int, msgspec.Meta(ge=-1, le=65535)]
@@ -173,4 +177,7 @@ class MeshConfigSpec(SpecFields, frozen=True):
     inbound_cluster_stat_name: str = ""
     outbound_cluster_stat_name: str = ""
     service_settings: tuple[SettingsOfHosts, ...] = ()
+    extension_providers: tuple[ExtensionProvider, ...] = ()
+    """Besides Istio's own, of which one of the same name takes the place."""
+    default_providers: DefaultProviders = DefaultProviders()
     default_config: ProxyConfig = ProxyConfig()

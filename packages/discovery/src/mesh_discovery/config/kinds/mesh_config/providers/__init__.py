@@ -1,0 +1,1 @@
+"""Extension providers of mesh config: the services that authorize, trace and take logs."""
