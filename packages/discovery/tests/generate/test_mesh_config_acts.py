@@ -254,6 +254,8 @@ SHOWN_ELSEWHERE = {
     "serviceSettings": "tests/model/kubernetes",
     "discoveryAddress": "tests/serve",
     "drainDuration": "tests/serve/test_admission.py",
+    "extensionProviders": "tests/model/sidecars/test_sidecar_imports.py",
+    "defaultProviders": "tests/plan/test_telemetry.py",
     "metadataExchangeHeaders": "Envoys as they are send none",
 }
 

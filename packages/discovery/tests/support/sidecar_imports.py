@@ -89,6 +89,8 @@ def imports(
     services: Sequence[Service],
     routes: Sequence[ConfigObject] = (),
     namespace: str = "shop",
+    *,
+    providers: Sequence[tuple[str, int]] = (),
 ) -> Imports:
     indices = Indices(services, VirtualServices.of(routes))
     return Imports(
@@ -97,4 +99,5 @@ def imports(
         services=indices.services,
         virtual_services=indices.virtual_services,
         visible=lambda namespace: visible_services(services, namespace),
+        providers=providers,
     )

@@ -151,6 +151,11 @@ def find_scope(
             services=model.indices.services,
             virtual_services=model.indices.virtual_services,
             visible=visible,
+            providers=tuple(
+                found
+                for each in model.mesh_config.extension_providers
+                if (found := each.service) is not None
+            ),
         )
         egress = egress_listeners(sidecar, imports)
         services = known_services(egress, sidecar, imports)

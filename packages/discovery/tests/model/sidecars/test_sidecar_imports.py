@@ -184,6 +184,31 @@ def test_the_proxy_of_unknown_traffic_is_known_too() -> None:
     assert "other/more.x" in known(spec, imports(DESTINATION_SERVICES))
 
 
+@pytest.mark.parametrize(
+    ("service_name", "port", "found"),
+    [
+        ("p.x", 80, {"far/p.x": [80]}),
+        ("far/P.x", 80, {"far/p.x": [80]}),
+        ("near/p.x", 80, {}),
+        ("p.x", 81, {}),
+        ("none.x", 80, {}),
+        ("hidden.x", 80, {}),
+    ],
+)
+def test_services_of_providers_are_known_though_no_host_brings_them_in(
+    service_name: str, port: int, found: dict[str, list[int]]
+) -> None:
+    services = [
+        service("p.x", "far", ports=(80, 82)),
+        service("hidden.x", "far", export_to=(".",)),
+        service("a.shop"),
+    ]
+    spec = sidecar("./a.shop")
+    brought = known(spec, imports(services, providers=[(service_name, port)]))
+
+    assert {name: ports for name, ports in brought.items() if name != "shop/a.shop"} == found
+
+
 def test_ten_services_of_ten_thousand_cost_ten() -> None:
     services = [service(f"s{n}.ns{n % 100}", f"ns{n % 100}") for n in range(10_000)]
     routes = [

@@ -30,6 +30,8 @@ class Imports:
     virtual_services: VirtualServiceIndex
     visible: Callable[[str], Mapping[str, Service]]
     """Returns all services that a namespace sees, by host, the oldest first."""
+    providers: Sequence[tuple[str, int]] = ()
+    """The services of extension providers, which proxies call by themselves: each with its port."""
 
 
 def egress_listeners(spec: SidecarSpec, imports: Imports) -> tuple[EgressListener, ...]:
@@ -42,7 +44,8 @@ def known_services(
 ) -> dict[str, Service]:
     """Return by host the services that routes of these listeners can lead to.
 
-    Those are the listeners' own, and those to which VirtualServices send traffic from there.
+    Those are the listeners' own, those to which VirtualServices send traffic from there, and those
+    that the proxies call by themselves.
     """
     known = _KnownServices()
     for listener in listeners:
@@ -59,6 +62,9 @@ def known_services(
     proxy = policy.egress_proxy if policy is not None else None
     if proxy is not None:
         _add_destination(known, proxy.host.lower(), None, imports)
+    for service_name, number in imports.providers:
+        namespace, _, host = service_name.lower().rpartition("/")
+        _add_destination(known, host, frozenset({number}), imports, namespace=namespace)
     return known.services()
 
 
@@ -129,9 +135,12 @@ def _services(
             yield with_ports(service, None if port is None else frozenset({port}))
 
 
-def _add_destination(known: "_KnownServices", host: str, ports: Ports, imports: Imports) -> None:
-    own = imports.by_key.get((imports.namespace, host))
-    if own is None:
+def _add_destination(
+    known: "_KnownServices", host: str, ports: Ports, imports: Imports, *, namespace: str = ""
+) -> None:
+    """Add a host's service: that of a namespace, or else the one that proxies would choose."""
+    own = imports.by_key.get((namespace or imports.namespace, host))
+    if own is None and not namespace:
         seen = [
             service
             for key in imports.services.find(ANY, host)

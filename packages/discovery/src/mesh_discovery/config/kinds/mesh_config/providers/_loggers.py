@@ -6,7 +6,7 @@ from mesh_discovery.config.kinds._fields import PortNumber, SpecFields, Text, Un
 
 
 class LogFormat(SpecFields, frozen=True):
-    """What a line of a file has: text, or JSON of labels."""
+    """The content of a line of a file: text, or JSON of labels."""
 
     text: str | None = None
     labels: dict[str, Unchecked] | None = None
@@ -44,7 +44,7 @@ class TcpLogService(SpecFields, frozen=True):
 
 
 class OtelLogFormat(SpecFields, frozen=True):
-    """What a log record has: a text, and attributes."""
+    """The content of a log record: a text, and attributes."""
 
     text: str = ""
     labels: dict[str, Unchecked] = msgspec.field(default_factory=dict)
