@@ -18,6 +18,7 @@ from mesh_ca import Authority
 from mesh_ca.testing import signing_request
 from mesh_discovery import ConfigLoader
 from mesh_discovery.model._model import MeshModel, build_model
+from mesh_discovery.model.policies._key_sets import NO_KEY_SETS, KeySets
 from xds_server import Admission, Node, Peer, UnixListener, XdsServer, serving, type_urls
 
 sys.path.insert(0, str(Path(__file__).parent / "support"))
@@ -66,13 +67,13 @@ def model_of(tmp_path: Path) -> Callable[..., MeshModel]:
     """Build a model of YAML documents."""
     numbers = count()
 
-    def build(*documents: str) -> MeshModel:
+    def build(*documents: str, key_sets: KeySets = NO_KEY_SETS) -> MeshModel:
         directory = tmp_path / f"model-{next(numbers)}"
         directory.mkdir()
         (directory / "all.yaml").write_text("---\n".join(documents))
         load = ConfigLoader(directory).load()
         assert not load.problems, [str(each) for each in load.problems]
-        return build_model(load.snapshot)
+        return build_model(load.snapshot, key_sets=key_sets)
 
     return build
 

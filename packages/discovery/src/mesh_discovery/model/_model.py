@@ -43,6 +43,7 @@ from mesh_discovery.model._secrets import NO_SECRETS, Secrets
 from mesh_discovery.model._services import Service
 from mesh_discovery.model.gateway_api._of_snapshot import gateway_api_of, oldest_first
 from mesh_discovery.model.gateway_api._translation import NO_GATEWAY_API, GatewayApi
+from mesh_discovery.model.policies._key_sets import NO_KEY_SETS, KeySets
 from mesh_discovery.model.policies._workload_rules import NO_WORKLOAD_RULES, WorkloadRules
 from mesh_discovery.model.registry._made_services import MadeServices, made_of
 from mesh_discovery.model.sidecars._indices import Indices
@@ -77,6 +78,8 @@ class MeshModel:
     sidecars: Sidecars = field(default=NO_SIDECARS, compare=False, repr=False)
     workload_rules: WorkloadRules = field(default=NO_WORKLOAD_RULES, compare=False, repr=False)
     """Policies, Telemetry and EnvoyFilters."""
+    key_sets: KeySets = field(default=NO_KEY_SETS, compare=False, repr=False)
+    """By which the tokens of requests are checked."""
     indices: Indices = field(
         default_factory=lambda: Indices((), NO_VIRTUAL_SERVICES), compare=False, repr=False
     )
@@ -157,6 +160,7 @@ def build_model(
     scope_gateways: bool = False,
     resolved: Mapping[str, tuple[str, ...]] | None = None,
     reports: Mapping[tuple[str, str], bool] | None = None,
+    key_sets: KeySets = NO_KEY_SETS,
     before: MeshModel | None = None,
 ) -> MeshModel:
     """Derive the mesh from a snapshot; mesh config's trustDomain wins over the default.
@@ -164,8 +168,8 @@ def build_model(
     domain: the DNS suffix of Kubernetes services. scope_gateways: a Gateway is for routers of its
         own namespace alone. resolved: the addresses of host names of network gateways. reports:
         whether the applications at addresses of namespaces are healthy, where their proxies have
-        said so. before: the model that this one replaces; services keep the addresses allocated
-        for them there.
+        said so. key_sets: those that were fetched. before: the model that this one replaces;
+        services keep the addresses allocated for them there.
     """
     made = made_of(
         snapshot,
@@ -224,6 +228,7 @@ def build_model(
             root_namespace=snapshot.mesh_config.root_namespace,
             before=before.workload_rules if before is not None else None,
         ),
+        key_sets=key_sets,
         policies=PeerPolicies(
             root_namespace=snapshot.mesh_config.root_namespace,
             policies=tuple(

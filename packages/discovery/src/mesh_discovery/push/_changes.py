@@ -8,10 +8,12 @@ namespace, at which another set of endpoints is served now). No keys mean that e
 changed.
 """
 
+from mesh_discovery.config.kinds.request_authentication._spec import RequestAuthenticationSpec
 from mesh_discovery.model._model import MeshModel, changed_services
 from mesh_discovery.model._rule_objects import RULE_KINDS
 from mesh_discovery.model._services import Service
-from mesh_discovery.model.policies._workload_rules import WORKLOAD_KINDS
+from mesh_discovery.model.policies._key_sets import source_of
+from mesh_discovery.model.policies._workload_rules import WORKLOAD_KINDS, RuleName
 from mesh_discovery.push._rule_touches import ruled_hosts, touches_connections
 from xds_server import ConfigKey, PushRequest
 
@@ -62,7 +64,7 @@ def difference(old: MeshModel | None, new: MeshModel) -> PushRequest | None:
     policies |= {
         ConfigKey(kind.partition(".")[0], name, namespace) for kind, namespace, name in rules
     }
-    of_workloads = old.workload_rules.differing(new.workload_rules)
+    of_workloads = old.workload_rules.differing(new.workload_rules) | _of_other_keys(old, new)
     policies |= {ConfigKey(kind, name, namespace) for kind, namespace, name in of_workloads}
     touched = {ConfigKey(RULED_HOST, host, "") for host in ruled_hosts(old, new)}
     if touches_connections(rules.values()):
@@ -92,6 +94,19 @@ def difference(old: MeshModel | None, new: MeshModel) -> PushRequest | None:
             f"{key.kind}/{key.namespace}/{key.name}"
             for key in sorted(services | policies | secrets)
         ),
+    )
+
+
+def _of_other_keys(old: MeshModel, new: MeshModel) -> frozenset[RuleName]:
+    """Return the names of the RequestAuthentications of which a key set is another."""
+    changed = old.key_sets.differing(new.key_sets)
+    if not changed:
+        return frozenset()
+    return frozenset(
+        name
+        for name, rule in new.workload_rules.by_name.items()
+        if isinstance(rule.spec, RequestAuthenticationSpec)
+        and any(source_of(each) in changed for each in rule.spec.jwt_rules)
     )
 
 

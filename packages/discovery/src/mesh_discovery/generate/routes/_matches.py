@@ -7,8 +7,8 @@ from envoy.type.matcher.v3 import metadata_pb2, regex_pb2, value_pb2
 from mesh_discovery.config.kinds.virtual_service._match_mistakes import claim_path, names_claim
 from mesh_discovery.config.kinds.virtual_service._matches import HttpMatch, StringMatch
 from mesh_discovery.generate._messages import route_components_pb2, string_pb2, wrappers_pb2
+from mesh_discovery.generate.policies._tokens import PAYLOAD, TOKEN_FILTER
 
-_TOKEN_FILTER, _PAYLOAD = "envoy.filters.http.jwt_authn", "payload"
 _ALL_PATHS = (".*", "/.*")
 _ANY_VALUE = (".*", "*")
 
@@ -117,9 +117,9 @@ def _claims(
         path = claim_path(name) if names_claim(name) else None
         if path is not None:
             yield metadata_pb2.MetadataMatcher(
-                filter=_TOKEN_FILTER,
+                filter=TOKEN_FILTER,
                 path=[
-                    metadata_pb2.MetadataMatcher.PathSegment(key=key) for key in (_PAYLOAD, *path)
+                    metadata_pb2.MetadataMatcher.PathSegment(key=key) for key in (PAYLOAD, *path)
                 ],
                 value=_claim_value(condition),
                 invert=inverted,
