@@ -67,13 +67,15 @@ def model_of(tmp_path: Path) -> Callable[..., MeshModel]:
     """Build a model of YAML documents."""
     numbers = count()
 
-    def build(*documents: str, key_sets: KeySets = NO_KEY_SETS) -> MeshModel:
+    def build(
+        *documents: str, key_sets: KeySets = NO_KEY_SETS, before: MeshModel | None = None
+    ) -> MeshModel:
         directory = tmp_path / f"model-{next(numbers)}"
         directory.mkdir()
         (directory / "all.yaml").write_text("---\n".join(documents))
         load = ConfigLoader(directory).load()
         assert not load.problems, [str(each) for each in load.problems]
-        return build_model(load.snapshot, key_sets=key_sets)
+        return build_model(load.snapshot, key_sets=key_sets, before=before)
 
     return build
 

@@ -249,6 +249,7 @@ def test_only_the_types_that_a_change_touches_are_pushed(model_of: Build, yaml: 
     assert answered(served, stranger, push()) == EVERYTHING | {
         "ProxyConfig",
         "NameTable",
+        "TypedExtensionConfig",
     }
     assert answered(served, stranger, trust_bundle_changed()) == {"ProxyConfig"}
     assert answered(served, own, trust_bundle_changed()) == {"ProxyConfig"}

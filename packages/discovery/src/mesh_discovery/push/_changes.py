@@ -8,13 +8,21 @@ namespace, at which another set of endpoints is served now). No keys mean that e
 changed.
 """
 
+from collections.abc import Iterable, Iterator
+
+from mesh_discovery.config.kinds.envoy_filter._mistakes import OF_LISTENERS, OF_ROUTES
+from mesh_discovery.config.kinds.envoy_filter._spec import ApplyTo
 from mesh_discovery.config.kinds.request_authentication._spec import RequestAuthenticationSpec
 from mesh_discovery.model._model import MeshModel, changed_services
 from mesh_discovery.model._rule_objects import RULE_KINDS
 from mesh_discovery.model._services import Service
 from mesh_discovery.model.policies._key_sets import source_of
 from mesh_discovery.model.policies._workload_rules import WORKLOAD_KINDS, RuleName
-from mesh_discovery.push._rule_touches import ruled_hosts, touches_connections
+from mesh_discovery.push._rule_touches import (
+    patched_objects,
+    ruled_hosts,
+    touches_connections,
+)
 from xds_server import ConfigKey, PushRequest
 
 SERVICE = "ServiceEntry"
@@ -69,8 +77,7 @@ def difference(old: MeshModel | None, new: MeshModel) -> PushRequest | None:
     touched = {ConfigKey(RULED_HOST, host, "") for host in ruled_hosts(old, new)}
     if touches_connections(rules.values()):
         touched.add(ConfigKey(CONNECTIONS, "", ""))
-    if any(kind == ENVOY_FILTER for kind, _, _ in of_workloads):
-        touched |= {ConfigKey(part, "", "") for part in PATCHED}
+    touched |= {ConfigKey(part, "", "") for part in _patched(old, new, of_workloads)}
     secrets = {
         ConfigKey(SECRET, name, namespace) for namespace, name in old.secrets.differing(new.secrets)
     }
@@ -108,6 +115,19 @@ def _of_other_keys(old: MeshModel, new: MeshModel) -> frozenset[RuleName]:
         if isinstance(rule.spec, RequestAuthenticationSpec)
         and any(source_of(each) in changed for each in rule.spec.jwt_rules)
     )
+
+
+def _patched(old: MeshModel, new: MeshModel, changed: Iterable[RuleName]) -> Iterator[str]:
+    """Yield the parts of configuration that EnvoyFilters may patch otherwise now."""
+    for each in patched_objects(old, new, changed):
+        if each in OF_LISTENERS | OF_ROUTES:
+            yield PATCHED_LISTENERS  # there are routes in listeners
+        if each in OF_ROUTES:
+            yield PATCHED_ROUTES
+        if each is ApplyTo.CLUSTER:
+            yield PATCHED_CLUSTERS
+        if each is ApplyTo.EXTENSION_CONFIG:
+            yield PATCHED_EXTENSIONS
 
 
 def _only_endpoints_differ(before: Service | None, after: Service | None) -> bool:

@@ -7,6 +7,7 @@ from mesh_discovery.plan._proxy import Proxy
 from mesh_discovery.push._affected import (
     changed_hosts,
     touches_clusters,
+    touches_extensions,
     touches_known_services,
     touches_listeners,
     touches_own_endpoints,
@@ -40,6 +41,7 @@ def generators(
     of_agents: Mapping[str, Generator[Proxy]] = {
         type_urls.NAME_TABLE: _AllOfAType(served, PushContext.names, touches_known_services),
         type_urls.SECRET: SecretsGenerator(served, over_plaintext=plaintext_secrets),
+        type_urls.EXTENSION_CONFIG: _Extensions(served),
         type_urls.PROXY_CONFIG: TrustBundleGenerator(bundle_pem),
     }
     chosen = {
@@ -124,3 +126,17 @@ class _Routes:
         if push is not None and (push.incremental or not touches_routes(push)):
             return None
         return self._served.current.routes(client.context, watch.names)
+
+
+class _Extensions:
+    """The configurations of extensions that filters get by their names (ECDS)."""
+
+    def __init__(self, served: ServedContext) -> None:
+        self._served = served
+
+    def generate(
+        self, client: Client[Proxy], watch: Watch, push: PushRequest | None
+    ) -> Generated | None:
+        if push is not None and (push.incremental or not touches_extensions(push)):
+            return None
+        return self._served.current.extensions(client.context, watch.names)

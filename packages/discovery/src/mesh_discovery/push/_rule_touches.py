@@ -7,9 +7,12 @@ from mesh_discovery.config.kinds.destination_rule._spec import (
     PortTrafficPolicy,
     TrafficPolicy,
 )
+from mesh_discovery.config.kinds.envoy_filter._kind import ENVOY_FILTER
+from mesh_discovery.config.kinds.envoy_filter._spec import ApplyTo
 from mesh_discovery.config.kinds.virtual_service._spec import VirtualServiceSpec
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.model._rule_objects import Differing
+from mesh_discovery.model.policies._workload_rules import RuleName
 from mesh_discovery.push.clients._rule_change import rule_change
 
 
@@ -27,6 +30,22 @@ def touches_connections(changes: Iterable[Differing]) -> bool:
     return any(
         each is not None and _of_connections(each.spec) for change in changes for each in change
     )
+
+
+def patched_objects(
+    old: MeshModel, new: MeshModel, changed: Iterable[RuleName]
+) -> frozenset[ApplyTo]:
+    """Return the objects that EnvoyFilters among changed rules patch, or patched before."""
+    names = frozenset(each for each in changed if each[0] == ENVOY_FILTER.name)
+    if not names:
+        return frozenset()
+    rules = (
+        rule
+        for model in (old, new)
+        for rule in model.workload_rules.of_kind(ENVOY_FILTER)
+        if (ENVOY_FILTER.name, rule.namespace, rule.name) in names
+    )
+    return frozenset(each.apply_to for rule in rules for each in rule.spec.config_patches)
 
 
 def _of_connections(spec: object) -> bool:

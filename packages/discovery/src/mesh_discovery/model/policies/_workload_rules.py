@@ -119,6 +119,11 @@ class WorkloadRules:
         """Tell whether there are any of a kind."""
         return kind.name in self._by_kind
 
+    def of_kind(self, kind: Kind[SpecT]) -> tuple[WorkloadRule[SpecT], ...]:
+        """Return all of a kind."""
+        found = (each for rules in self._by_kind.get(kind.name, {}).values() for each in rules)
+        return cast("tuple[WorkloadRule[SpecT], ...]", tuple(found))
+
     def applying(self, kind: Kind[SpecT], workload: Workload) -> tuple[WorkloadRule[SpecT], ...]:
         """Return the rules of a kind that are for a workload.
 

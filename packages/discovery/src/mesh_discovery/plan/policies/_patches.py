@@ -4,7 +4,7 @@ A patch is one object for as long as its EnvoyFilter says the same: identity com
 was patched is kept by it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import NamedTuple
@@ -108,7 +108,7 @@ def rules_for(proxy: Proxy, model: MeshModel) -> tuple[Rule, ...]:
     return tuple(sorted(found, key=_priority))
 
 
-def patches_for(proxy: Proxy, patches: Iterator[Patch]) -> ProxyPatches:
+def patches_for(proxy: Proxy, patches: Iterable[Patch]) -> ProxyPatches:
     """Return those of some patches that are for a proxy, sorted out."""
     sides = (
         (Context.SIDECAR_INBOUND, Context.SIDECAR_OUTBOUND)

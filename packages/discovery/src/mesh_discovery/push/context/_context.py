@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.model._scope import Scope
 from mesh_discovery.model._services import Service
+from mesh_discovery.patch._failures import Failure
 from mesh_discovery.plan._inbound import InboundPlan
 from mesh_discovery.plan._outbound import Conflict, OutboundPlan
 from mesh_discovery.plan._place import NOWHERE, Place
@@ -33,6 +34,7 @@ from mesh_discovery.push.context._shapes import (
     RouteHeaders,
     RouteShape,
 )
+from mesh_discovery.push.context.patched._patched import Patched
 from mesh_discovery.push.context.routes._configurations import Routes
 from xds_server import Generated
 
@@ -58,6 +60,7 @@ class PushContext:
         self._routes = Routes(model, self._scopes)
         self._routers = Routers(model, self._scopes)
         self.secrets = GatewaySecrets(model, self._routers)
+        self._patched: Patched = Patched(model, before._patched if before is not None else None)
         self._name_tables = NameTables(self._scopes, self._listeners)
         self.proxyless = ProxylessContext(model, self._scopes)
         if before is not None:
@@ -90,7 +93,8 @@ class PushContext:
             proxy.client_files,
             passes_mesh_tls=not proxy.is_sidecar and self._routers.passes_mesh_tls(proxy),
         )
-        return self._clusters.of(shape)
+        made = self._clusters.of(shape)
+        return self._patched.clusters(proxy, made) if self._patched.has_patches else made
 
     def endpoints(self, proxy: Proxy, wanted: frozenset[str]) -> Generated:
         """Return the load assignments of these clusters; an unknown one's is empty."""
@@ -110,6 +114,19 @@ class PushContext:
 
     def listeners(self, proxy: Proxy) -> Generated:
         """Return all listeners of a proxy."""
+        made = self._plain_listeners(proxy)
+        return self._patched.listeners(proxy, made) if self._patched.has_patches else made
+
+    def routes(self, proxy: Proxy, wanted: frozenset[str]) -> Generated:
+        """Return the route configurations of these names; one that can't be is left out."""
+        made = self._plain_routes(proxy, wanted)
+        return self._patched.routes(proxy, made) if self._patched.has_patches else made
+
+    def extensions(self, proxy: Proxy, wanted: frozenset[str]) -> Generated:
+        """Return the configurations of extensions of these names, and which there are none of."""
+        return self._patched.extensions(proxy, wanted)
+
+    def _plain_listeners(self, proxy: Proxy) -> Generated:
         if not proxy.is_sidecar:
             return self._routers.listeners(proxy)
         if self.model.mesh_config.proxy_listen_port <= 0:
@@ -118,8 +135,7 @@ class PushContext:
             return self._captured_listeners.of(proxy)
         return self._listeners.of(proxy)
 
-    def routes(self, proxy: Proxy, wanted: frozenset[str]) -> Generated:
-        """Return the route configurations of these names; one that can't be is left out."""
+    def _plain_routes(self, proxy: Proxy, wanted: frozenset[str]) -> Generated:
         if not proxy.is_sidecar:
             return self._routers.routes(proxy, wanted)
         settings = proxy.settings.over(self.model.mesh_config.default_config)
@@ -166,6 +182,11 @@ class PushContext:
     def left_out(self) -> frozenset[LeftOut]:
         """The servers of Gateways that found no place, for the routers served so far."""
         return self._routers.left_out
+
+    @property
+    def failed_patches(self) -> tuple[Failure, ...]:
+        """The patches that proxies go without, for those served so far."""
+        return self._patched.failures
 
     def _place(self, proxy: Proxy) -> Place:
         if not self.model.uses_places:

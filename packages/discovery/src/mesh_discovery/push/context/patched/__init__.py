@@ -1,0 +1,1 @@
+"""The resources of proxies after the patches of EnvoyFilters."""
