@@ -54,5 +54,5 @@ def _manager(policies: InboundPolicies) -> http_connection_manager_pb2.HttpConne
                 route_components_pb2.VirtualHost(name="inbound", domains=["*"], routes=[route])
             ],
         ),
-        http_filters=[*http_filters(policies.authorization), *terminal_filters()],
+        http_filters=[*http_filters(policies.authorization, proxyless=True), *terminal_filters()],
     )

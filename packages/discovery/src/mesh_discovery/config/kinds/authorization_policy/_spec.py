@@ -20,6 +20,8 @@ from mesh_discovery.config.kinds._selection import (
 )
 
 Values: TypeAlias = tuple[str, ...]
+DRY_RUN = "istio.io/dry-run"
+"""The annotation of policies that are tried out."""
 
 
 class Action(StrEnum):

@@ -7,6 +7,7 @@ from mesh_configfile.shapes import Finding
 from mesh_discovery.config.kinds._metadata import Metadata
 from mesh_discovery.config.kinds.authorization_policy._path_templates import is_template
 from mesh_discovery.config.kinds.authorization_policy._spec import (
+    DRY_RUN,
     Action,
     AuthorizationPolicySpec,
     Operation,
@@ -14,7 +15,6 @@ from mesh_discovery.config.kinds.authorization_policy._spec import (
     Source,
 )
 
-DRY_RUN = "istio.io/dry-run"
 _OF_CONNECTIONS = {"ports", "not_ports"}
 _OF_REQUESTS = {"request_principals", "not_request_principals"}
 
