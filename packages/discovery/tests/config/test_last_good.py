@@ -235,7 +235,7 @@ def test_what_istio_has_and_we_have_not_is_let_pass_on_request(config_dir: Path)
     (config_dir / "a.yaml").write_text(
         "apiVersion: extensions.istio.io/v1alpha1\nkind: WasmPlugin\nmetadata: {name: v}\n"
         "spec: {hosts: [a], http: []}\n---\n" + policy("a") + "---\n"
-        "apiVersion: telemetry.istio.io/v1\nkind: Telemetry\nmetadata: {name: s}\n"
+        "apiVersion: networking.istio.io/v1beta1\nkind: ProxyConfig\nmetadata: {name: s}\n"
     )
 
     refused = ConfigLoader(config_dir).load()

@@ -23,6 +23,7 @@ from mesh_discovery.config.kinds.mesh_config._kind import MESH_CONFIG
 from mesh_discovery.config.kinds.request_authentication._kind import REQUEST_AUTHENTICATION
 from mesh_discovery.config.kinds.service_entry._kind import SERVICE_ENTRY
 from mesh_discovery.config.kinds.sidecar._kind import SIDECAR
+from mesh_discovery.config.kinds.telemetry._kind import TELEMETRY
 from mesh_discovery.config.kinds.virtual_service._kind import VIRTUAL_SERVICE
 
 AnyKind: TypeAlias = Kind[Any]
@@ -46,6 +47,7 @@ _ALL: tuple[AnyKind, ...] = (
     SECRET,
     SERVICE_ENTRY,
     SIDECAR,
+    TELEMETRY,
     VIRTUAL_SERVICE,
     WORKLOAD_ENTRY,
     *GATEWAY_API_KINDS,

@@ -17,7 +17,7 @@ def _quiet() -> re2.Options:
     return options
 
 
-def regex_mistake(text: str) -> str | None:
+def regex_mistake(text: str, *, most_instructions: int = _MOST_INSTRUCTIONS) -> str | None:
     """Return what is wrong with a regular expression for Envoy, or None."""
     if not text:
         return 'must not be empty; ".*" matches everything'
@@ -29,7 +29,7 @@ def regex_mistake(text: str) -> str | None:
         why = error.args[0] if error.args else ""
         told = why.decode(errors="replace") if isinstance(why, bytes) else str(why)
         return f'"{text[:80]}" is not a regular expression of RE2: {told}'
-    if compiled.programsize > _MOST_INSTRUCTIONS:
+    if compiled.programsize > most_instructions:
         return f'"{text[:80]}" is too large a regular expression for Envoy'
     return None
 

@@ -13,7 +13,6 @@ _GATEWAY_API = "gateway.networking.k8s.io"
 UNSUPPORTED_KINDS = frozenset(
     {
         (_NETWORKING, "ProxyConfig"),
-        ("telemetry.istio.io", "Telemetry"),
         ("extensions.istio.io", "TrafficExtension"),
         ("extensions.istio.io", "WasmPlugin"),
         (_GATEWAY_API, "BackendTLSPolicy"),

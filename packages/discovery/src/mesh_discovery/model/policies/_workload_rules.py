@@ -18,6 +18,7 @@ from mesh_discovery.config.kinds._selection import Selecting
 from mesh_discovery.config.kinds.authorization_policy._kind import AUTHORIZATION_POLICY
 from mesh_discovery.config.kinds.envoy_filter._kind import ENVOY_FILTER
 from mesh_discovery.config.kinds.request_authentication._kind import REQUEST_AUTHENTICATION
+from mesh_discovery.config.kinds.telemetry._kind import TELEMETRY
 from mesh_discovery.model._rule_objects import content_of
 from mesh_discovery.model._services import Labels
 
@@ -27,6 +28,7 @@ WORKLOAD_KINDS: tuple[AnyKind, ...] = (
     AUTHORIZATION_POLICY,
     ENVOY_FILTER,
     REQUEST_AUTHENTICATION,
+    TELEMETRY,
 )
 """The kinds of such objects; their specs all have a `selection`."""
 

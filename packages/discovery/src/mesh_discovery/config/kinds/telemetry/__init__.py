@@ -1,0 +1,1 @@
+"""Telemetry: what proxies log, trace and count."""
