@@ -4,7 +4,7 @@ They act in the order AUDIT, DENY, ALLOW. Policies that are tried out (dry run) 
 they count, and decide nothing.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from envoy.config.rbac.v3 import rbac_pb2
 from envoy.extensions.filters.http.rbac.v3 import rbac_pb2 as http_rbac_pb2
@@ -13,24 +13,16 @@ from envoy.extensions.filters.network.rbac.v3 import rbac_pb2 as network_rbac_pb
 from mesh_discovery.config.kinds.authorization_policy._spec import Action
 from mesh_discovery.generate._messages import http_connection_manager_pb2, listener_components_pb2
 from mesh_discovery.generate.listeners._filters import http_filter, network_filter
-from mesh_discovery.generate.policies._rbac_rules import Meaning, Place, rbac_policy
-from mesh_discovery.plan.policies._authorization import Authorization, Policy, is_dry_run
+from mesh_discovery.generate.policies._rbac_rules import Place
+from mesh_discovery.generate.policies._rules import HTTP_RBAC, NETWORK_RBAC, rules_of
+from mesh_discovery.plan.policies._authorization import Authorization, is_dry_run
 
-HTTP_RBAC, NETWORK_RBAC = "envoy.filters.http.rbac", "envoy.filters.network.rbac"
 _ACTIONS = {
     Action.AUDIT: rbac_pb2.RBAC.LOG,
     Action.DENY: rbac_pb2.RBAC.DENY,
     Action.ALLOW: rbac_pb2.RBAC.ALLOW,
 }
 """In the order in which they act."""
-
-
-def custom_http_filters(
-    authorization: Authorization,
-) -> tuple[http_connection_manager_pb2.HttpFilter, ...]:
-    """Make the filters that ask external providers about requests."""
-    del authorization
-    return ()
 
 
 def http_filters(
@@ -50,7 +42,7 @@ def http_filters(
 
 
 def network_filters(authorization: Authorization) -> tuple[listener_components_pb2.Filter, ...]:
-    """Make the filters of connections that are not looked into, those of providers first."""
+    """Make the filters that note, deny and allow connections that are not looked into."""
     return tuple(
         network_filter(
             NETWORK_RBAC,
@@ -73,8 +65,10 @@ class _OfAction:
         # Dry run has no meaning for AUDIT, which decides nothing anyway.
         tried = [each for each in policies if is_dry_run(each) and action is not Action.AUDIT]
         enforced = [each for each in policies if each not in tried]
-        self.enforced = _rules(action, enforced, authorization, place)
-        self.tried = _rules(action, tried, authorization, place)
+        domains = authorization.trust_domains
+        # Without policies there are no rules; without a rule, ALLOW would allow nothing.
+        self.enforced = rules_of(_ACTIONS[action], enforced, domains, place) if enforced else None
+        self.tried = rules_of(_ACTIONS[action], tried, domains, place) if tried else None
         self.prefix = f"istio_dry_run_{action.lower()}_" if self.tried is not None else ""
 
 
@@ -82,22 +76,3 @@ def _of_actions(authorization: Authorization, place: Place) -> Iterator[_OfActio
     for action in _ACTIONS:
         if authorization.of_action(action):
             yield _OfAction(action, authorization, place)
-
-
-def _rules(
-    action: Action, policies: Iterable[Policy], authorization: Authorization, place: Place
-) -> rbac_pb2.RBAC | None:
-    """Return the rules of policies; None without policies, which is not the same as no rules."""
-    made = None
-    for each in policies:
-        if made is None:
-            made = rbac_pb2.RBAC(action=_ACTIONS[action])
-        meaning = Meaning(
-            each.namespace, authorization.trust_domains, action is Action.ALLOW, place
-        )
-        for index, rule in enumerate(each.spec.rules):
-            policy = rbac_policy(rule, meaning)
-            if policy is not None:
-                name = f"ns[{each.namespace}]-policy[{each.name}]-rule[{index}]"
-                made.policies[name].CopyFrom(policy)
-    return made

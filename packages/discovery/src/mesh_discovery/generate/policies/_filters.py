@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 from mesh_discovery.generate._messages import http_connection_manager_pb2, listener_components_pb2
 from mesh_discovery.generate.policies._authorization import (
-    custom_http_filters,
     http_filters,
     network_filters,
 )
+from mesh_discovery.generate.policies._custom import custom_http_filters, custom_network_filters
 from mesh_discovery.generate.policies._tokens import token_filters
 from mesh_discovery.plan.policies._inbound_policies import NO_POLICIES, InboundPolicies
 
@@ -36,5 +36,8 @@ def policy_filters(policies: InboundPolicies, *, at_gateway: bool = False) -> Po
             *token_filters(policies.tokens, at_gateway=at_gateway),
             *http_filters(policies.authorization),
         ),
-        network=network_filters(policies.authorization),
+        network=(
+            *custom_network_filters(policies.authorization),
+            *network_filters(policies.authorization),
+        ),
     )

@@ -11,6 +11,7 @@ from mesh_discovery.generate._messages import (
     route_pb2,
 )
 from mesh_discovery.generate.policies._authorization import http_filters
+from mesh_discovery.generate.policies._custom import custom_http_filters
 from mesh_discovery.generate.proxyless._filters import terminal_filters
 from mesh_discovery.generate.proxyless._tls import server_socket
 from mesh_discovery.plan._proxyless import Server
@@ -54,5 +55,9 @@ def _manager(policies: InboundPolicies) -> http_connection_manager_pb2.HttpConne
                 route_components_pb2.VirtualHost(name="inbound", domains=["*"], routes=[route])
             ],
         ),
-        http_filters=[*http_filters(policies.authorization, proxyless=True), *terminal_filters()],
+        http_filters=[
+            *custom_http_filters(policies.authorization, proxyless=True),
+            *http_filters(policies.authorization, proxyless=True),
+            *terminal_filters(),
+        ],
     )

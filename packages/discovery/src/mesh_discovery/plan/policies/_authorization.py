@@ -11,23 +11,35 @@ from mesh_discovery.config.kinds.authorization_policy._spec import (
     Action,
     AuthorizationPolicySpec,
 )
+from mesh_discovery.config.kinds.mesh_config.providers._provider import Authorizer
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.model.policies._workload_rules import Workload, WorkloadRule
+from mesh_discovery.plan._provider_services import ProviderService, provider_service
 
 Policy = WorkloadRule[AuthorizationPolicySpec]
 DEFAULT_TRUST_DOMAIN = "cluster.local"
 """In policies it stands for the mesh's own trust domain, whatever that is."""
 
 
+class Provider(NamedTuple):
+    """The provider that is asked for all CUSTOM policies of a proxy, and where it is."""
+
+    name: str
+    authorizer: Authorizer
+    service: ProviderService
+
+
 class Authorization(NamedTuple):
     """The policies that a proxy enforces, with all that their filters depend on.
 
     policies: those of the root namespace first, of each namespace the oldest first. trust_domains:
-    names of the mesh's own; callers of any of them are the same callers.
+    names of the mesh's own; callers of any of them are the same callers. provider: None if CUSTOM
+    policies name none that can be asked, or several.
     """
 
     policies: tuple[Policy, ...] = ()
     trust_domains: tuple[str, ...] = ()
+    provider: Provider | None = None
 
     def of_action(self, action: Action) -> tuple[Policy, ...]:
         """Return the policies of an action."""
@@ -48,4 +60,22 @@ def authorization_of(workload: Workload, model: MeshModel) -> Authorization:
     if not applying:
         return NO_AUTHORIZATION
     trust_domains = dict.fromkeys((*model.trust_domains, DEFAULT_TRUST_DOMAIN))
-    return Authorization(applying, tuple(trust_domains))
+    names = {
+        each.spec.provider.name
+        for each in applying
+        if each.spec.action is Action.CUSTOM and each.spec.provider is not None
+    }
+    provider = _provider(names.pop(), workload, model) if len(names) == 1 else None
+    return Authorization(applying, tuple(trust_domains), provider)
+
+
+def _provider(name: str, workload: Workload, model: MeshModel) -> Provider | None:
+    """Return a provider, if the workload's proxy has a cluster of its service."""
+    for each in model.mesh_config.extension_providers:
+        authorizer = each.authorizer
+        if each.name != name or authorizer is None:
+            continue
+        service = provider_service(authorizer.service, authorizer.port, model)
+        if service is not None and model.by_key[service.key].visible_in(workload.namespace):
+            return Provider(name, authorizer, service)
+    return None

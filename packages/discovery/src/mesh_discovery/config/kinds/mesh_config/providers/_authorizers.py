@@ -41,6 +41,10 @@ class HttpAuthorizer(SpecFields, frozen=True):
     headers_to_downstream_on_deny: tuple[str, ...] = ()
     headers_to_downstream_on_allow: tuple[str, ...] = ()
 
+    def __hash__(self) -> int:
+        """Return the same number for equal ones, whatever headers they add."""
+        return hash((self.service, self.port, self.path_prefix, self.timeout))
+
     @property
     def request_headers(self) -> tuple[str, ...]:
         """The headers of requests that it is told, by either name of the field."""
