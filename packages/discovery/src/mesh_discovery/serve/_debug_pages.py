@@ -37,6 +37,7 @@ _SHORT = {
     type_urls.ROUTE: "route",
     type_urls.NAME_TABLE: "names",
     type_urls.SECRET: "secret",
+    type_urls.EXTENSION_CONFIG: "extension",
 }
 
 
@@ -113,6 +114,7 @@ class DebugPages:
             "warnings": [_problem(warning) for warning in store.warnings],
             "unreachable": [_problem(each) for each in store.unreachable],
             "taken": [_problem(each) for each in self._taken()],
+            "patches": [_problem(each) for each in self._patches()],
             "proxies": len(proxies),
             "not_served": [each for client in proxies for each in self._not_served(client)],
             "refused": [
@@ -135,6 +137,18 @@ class DebugPages:
         found = set(places_taken(context.conflicts, context.model))
         found.update(left_out_problems(context.left_out, context.model.gateways))
         return sorted(each for each in found if (each.file, each.line, each.field) not in told)
+
+    def _patches(self) -> list[Problem]:
+        """Return the patches that some proxy goes without."""
+        return sorted(
+            Problem(
+                file=each.patch.rule.item.file,
+                line=each.patch.rule.item.line,
+                field=f"spec.configPatches[{each.patch.index}]",
+                message=f"{each.reason}, at {each.resource}",
+            )
+            for each in self._served.current.failed_patches
+        )
 
     def _not_served(self, client: ClientStatus) -> list[NotServedStatus]:
         """Return the listeners and secrets that a proxy asks for and gets nothing for."""

@@ -70,6 +70,8 @@ class StatusDocument(TypedDict):
     warnings: list[ProblemStatus]
     unreachable: list[ProblemStatus]
     taken: list[ProblemStatus]
+    patches: list[ProblemStatus]
+    """Of EnvoyFilters, that proxies go without."""
     proxies: int
     not_served: list[NotServedStatus]
     refused: list[RefusedStatus]
@@ -116,6 +118,8 @@ def status_problems(document: StatusDocument) -> Iterator[str]:
         yield from _wrong_file(wrong)
     for each in (*document["unreachable"], *document["taken"]):
         yield f"not reached: {_problem(each)}"
+    for each in document.get("patches", ()):
+        yield f"left out: {_problem(each)}"
     for missing in document["not_served"]:
         who = "gateway" if "://" in missing["name"] else "gRPC program"
         yield (

@@ -13,8 +13,10 @@ from planes._processes import Process
 from xds_server import Client, Generated, PushRequest, Resource, Watch
 
 
-def bootstrap(node: dict[str, Any], *, admin: str, xds: str, sds: Path | None) -> dict[str, Any]:
-    """Make the smallest bootstrap that takes everything over ADS."""
+def bootstrap(
+    node: dict[str, Any], *, admin: str, xds: str, sds: Path | None, delta: bool = False
+) -> dict[str, Any]:
+    """Make the smallest bootstrap that takes everything over ADS, of the delta dialect or not."""
     http2 = {
         "envoy.extensions.upstreams.http.v3.HttpProtocolOptions": {
             "@type": "type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions",
@@ -49,7 +51,7 @@ def bootstrap(node: dict[str, Any], *, admin: str, xds: str, sds: Path | None) -
         "admin": {"address": address(admin)},
         "dynamic_resources": {
             "ads_config": {
-                "api_type": "GRPC",
+                "api_type": "DELTA_GRPC" if delta else "GRPC",
                 "transport_api_version": "V3",
                 "set_node_on_first_message_only": True,
                 "grpc_services": [{"envoy_grpc": {"cluster_name": "xds-grpc"}}],

@@ -136,12 +136,13 @@ class Scene:
         labels: Mapping[str, str] | None = None,
         metadata: Mapping[str, Any] | None = None,
         address: str | None = None,
+        delta: bool = False,
     ) -> MeshEnvoy:
         """Start the Envoy of a workload; `address` is one of this network, where the service's
-        endpoint is.
+        endpoint is. delta: it speaks the delta dialect of xDS.
         """
         return await self._start(
-            "sidecar", name, namespace, service_account, labels, metadata, address
+            "sidecar", name, namespace, service_account, labels, metadata, address, delta=delta
         )
 
     async def router(
@@ -166,6 +167,8 @@ class Scene:
         labels: Mapping[str, str] | None,
         metadata: Mapping[str, Any] | None,
         address: str | None,
+        *,
+        delta: bool = False,
     ) -> MeshEnvoy:
         name = name or f"{service_account}-{len(self.envoys)}"
         own = address or self.network.address()
@@ -191,7 +194,7 @@ class Scene:
         sds = await self._secrets(namespace, service_account)
         admin = f"{own}:{find_free_port(own)}"
         file = self.tmp_path / f"envoy-{name}.json"
-        made = bootstrap(node, admin=admin, xds=self.plane.grpc, sds=sds)
+        made = bootstrap(node, admin=admin, xds=self.plane.grpc, sds=sds, delta=delta)
         file.write_text(json.dumps(made))
         process = await start(
             str(self.envoy_binary),
