@@ -13,6 +13,7 @@ from typing import NamedTuple
 from mesh_configfile import Problem
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.plan.gateway._unused import same_gateways, unused_gateways
+from mesh_discovery.plan.policies._unusable_providers import same_providers, unusable_providers
 from mesh_discovery.plan.reachability._by_place import Problems, judged_again
 from mesh_discovery.plan.reachability._known_hosts import KnownHosts
 from mesh_discovery.plan.reachability._routes import JudgedRoutes
@@ -47,6 +48,7 @@ _PARTS = (
     _Part(unreachable_services, _same),
     _Part(unused_gateways, same_gateways, of_services=False),
     _Part(_sidecars, same_sidecars),
+    _Part(unusable_providers, same_providers),
 )
 """The sorts of problems that are found all together."""
 
