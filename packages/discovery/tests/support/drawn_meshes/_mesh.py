@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import msgspec
 from hypothesis import strategies as st
 
+from drawn_meshes._access import authorization_policies, request_authentications
 from drawn_meshes._destination_rules import destination_rules
 from drawn_meshes._draws import LOCALITIES, Json
 from drawn_meshes._gateways import gateways
@@ -45,6 +46,8 @@ def meshes(draw: st.DrawFn) -> Mesh:
         *draw(virtual_services()),
         *draw(gateways()),
         *draw(sidecars()),
+        *draw(authorization_policies()),
+        *draw(request_authentications()),
     ]
     documents = tuple(each for each in drawn if is_served(each))
     return Mesh(documents, tuple(draw(_nodes())))

@@ -2,6 +2,7 @@
 
 from hypothesis import strategies as st
 
+from drawn_meshes._access import PROVIDERS
 from drawn_meshes._draws import Json, document, durations, fields, filled, labels, some_labels
 
 _modes = st.sampled_from(("UNSET", "DISABLE", "PERMISSIVE", "STRICT"))
@@ -182,6 +183,7 @@ _mesh_config = fields(
     ),
     inboundClusterStatName=st.just("in_%SERVICE%_%SERVICE_PORT_NAME%"),
     outboundClusterStatName=st.just("out_%SERVICE_FQDN%_%SUBSET_NAME%_%TARGET_PORT%"),
+    extensionProviders=st.just(list(PROVIDERS)),
     defaultConfig=fields(proxyHeaders=_proxy_headers, connectionSettings=_connection_settings),
 )
 
