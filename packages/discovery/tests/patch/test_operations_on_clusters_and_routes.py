@@ -9,7 +9,8 @@ from envoy_filters import patches_of
 from mesh_discovery.config.kinds.envoy_filter._spec import Context
 from mesh_discovery.envoy_api._message_types import find_type
 from mesh_discovery.envoy_api._plain_data import message_of
-from mesh_discovery.patch._acceptance import cluster_mistakes, route_mistakes
+from mesh_discovery.patch._acceptance import route_mistakes
+from mesh_discovery.patch._cluster_acceptance import cluster_mistakes
 from mesh_discovery.patch._clusters import Cluster, may_match_cluster, patch_cluster
 from mesh_discovery.patch._resources import Outcome, Sort, patched
 from mesh_discovery.patch._routes import (

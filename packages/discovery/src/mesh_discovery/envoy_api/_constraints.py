@@ -20,6 +20,7 @@ from mesh_configfile import FieldPath
 from mesh_configfile.shapes import Finding
 from mesh_discovery.envoy_api._message_types import type_in, unpacked
 
+_REGEX = "envoy.type.matcher.v3.RegexMatcher"
 _NUMBERS = frozenset(
     {
         *("float", "double", "int32", "int64", "uint32", "uint64", "sint32", "sint64"),
@@ -65,6 +66,8 @@ def constraint_mistakes(message: Message, path: FieldPath = ()) -> Iterator[Find
         else:
             yield from constraint_mistakes(inner, path)
         return
+    if message.DESCRIPTOR.full_name == _REGEX:
+        yield from _regex_mistakes(message, path)
     known = _type(message.DESCRIPTOR)
     for oneof in known.oneofs:
         if message.WhichOneof(oneof) is None:
@@ -98,6 +101,21 @@ def _field_mistakes(message: Message, field: _Field, path: FieldPath) -> Iterato
             yield (*path, key), wrong
         if field.recurses:
             yield from constraint_mistakes(item, (*path, key))
+
+
+def _regex_mistakes(message: Unchecked, path: FieldPath) -> Iterator[Finding]:
+    """Look at a regular expression as Envoy does."""
+    try:
+        re2.compile(message.regex, _quiet())
+    except re2.error:
+        yield (*path, "regex"), f'"{message.regex[:80]}" is not a regular expression of RE2'
+
+
+@functools.cache
+def _quiet() -> re2.Options:
+    options = re2.Options()
+    options.log_errors = False
+    return options
 
 
 @functools.cache

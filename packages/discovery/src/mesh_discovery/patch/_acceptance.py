@@ -12,11 +12,13 @@ from typing import TypeVar
 from mesh_configfile import field_name
 from mesh_discovery.envoy_api._constraints import constraint_mistakes
 from mesh_discovery.envoy_api._message_types import content_type, type_in
-from mesh_discovery.generate._messages import cluster_pb2, listener_components_pb2, route_pb2
+from mesh_discovery.generate._messages import listener_components_pb2, route_pb2
 from mesh_discovery.patch._filters import Chain, Listener, Manager
 from mesh_discovery.patch._merging import Configured
+from mesh_discovery.patch._route_acceptance import table_mistakes
 
 _NETWORK = "envoy.extensions.filters.network."
+_LISTENER = "envoy.extensions.filters.listener."
 _HTTP = "envoy.extensions.filters.http."
 _TERMINAL_NETWORK = frozenset(
     f"{_NETWORK}{each}"
@@ -32,14 +34,16 @@ _TERMINAL_NETWORK = frozenset(
 )
 _TERMINAL_HTTP = frozenset({f"{_HTTP}router.v3.Router"})
 _MANAGER = Manager.DESCRIPTOR.full_name
-_Cluster = cluster_pb2.Cluster
-_WITH_ENDPOINTS = (_Cluster.STATIC, _Cluster.STRICT_DNS, _Cluster.LOGICAL_DNS)
 _T = TypeVar("_T")
 
 
 def listener_mistakes(listener: Listener) -> Iterator[str]:
     """Yield what Envoy refuses in a listener."""
-    yield from _constraints(listener)
+    yield from broken_constraints(listener)
+    if not listener.name:
+        yield "the listener has no name"
+    if not (listener.HasField("address") or listener.HasField("internal_listener")):
+        yield "the listener has no address"
     chains = list(listener.filter_chains)
     if listener.HasField("default_filter_chain"):
         chains.append(listener.default_filter_chain)
@@ -50,45 +54,19 @@ def listener_mistakes(listener: Listener) -> Iterator[str]:
         yield "the listener is transparent and not bound to its port: Envoy crashes"
     for each in _twice(key for chain in listener.filter_chains for key in _match_keys(chain)):
         yield f"two filter chains have the same match: {each}"
+    yield from _filter_mistakes(listener.listener_filters, None, _LISTENER)
     for chain in chains:
         yield from _chain_mistakes(chain)
 
 
-def cluster_mistakes(cluster: cluster_pb2.Cluster) -> Iterator[str]:
-    """Yield what Envoy refuses in a cluster."""
-    yield from _constraints(cluster)
-    if cluster.HasField("cluster_type"):
-        return
-    original = cluster.type == _Cluster.ORIGINAL_DST
-    provided = cluster.lb_policy == _Cluster.CLUSTER_PROVIDED
-    if original != provided and not cluster.HasField("load_balancing_policy"):
-        yield "lb_policy CLUSTER_PROVIDED goes with the type ORIGINAL_DST, and with that alone"
-    if cluster.type == _Cluster.EDS and not cluster.eds_cluster_config.HasField("eds_config"):
-        yield "a cluster of type EDS needs eds_cluster_config.eds_config"
-    if cluster.type != _Cluster.EDS and cluster.HasField("eds_cluster_config"):
-        yield "eds_cluster_config is for the type EDS alone"
-    if cluster.type not in _WITH_ENDPOINTS and cluster.HasField("load_assignment"):
-        yield "load_assignment is for the types STATIC, STRICT_DNS and LOGICAL_DNS alone"
-    if cluster.type in _WITH_ENDPOINTS and not cluster.HasField("load_assignment"):
-        yield "a cluster of this type needs load_assignment"
-    endpoints = [each for place in cluster.load_assignment.endpoints for each in place.lb_endpoints]
-    if cluster.type == _Cluster.LOGICAL_DNS and len(endpoints) != 1:
-        yield "a cluster of type LOGICAL_DNS needs one endpoint"
-
-
 def route_mistakes(configuration: route_pb2.RouteConfiguration) -> Iterator[str]:
     """Yield what Envoy refuses in a route configuration."""
-    yield from _constraints(configuration)
-    yield from _host_mistakes(configuration)
+    yield from broken_constraints(configuration)
+    yield from table_mistakes(configuration)
 
 
-def _host_mistakes(configuration: route_pb2.RouteConfiguration) -> Iterator[str]:
-    domains = (each.lower() for host in configuration.virtual_hosts for each in host.domains)
-    for each in _twice(domains):
-        yield f"two virtual hosts have the domain {each}"
-
-
-def _constraints(message: Configured) -> Iterator[str]:
+def broken_constraints(message: Configured) -> Iterator[str]:
+    """Yield the constraints of Envoy's API that a message breaks, each with its place."""
     for path, text in constraint_mistakes(message):
         yield f"{field_name(path)}: {text}"
 
@@ -104,17 +82,18 @@ def _chain_mistakes(chain: Chain) -> Iterator[str]:
             if not manager.http_filters:
                 yield "a connection manager has no HTTP filters"
             yield from _filter_mistakes(manager.http_filters, _TERMINAL_HTTP, _HTTP)
-            yield from _host_mistakes(manager.route_config)
+            yield from table_mistakes(manager.route_config)
 
 
 def _filter_mistakes(
-    filters: Iterable[Configured], terminal: frozenset[str], package: str
+    filters: Iterable[Configured], terminal: frozenset[str] | None, package: str
 ) -> Iterator[str]:
+    """terminal: the types of which the last one must be, and no other may be."""
     listed = list(filters)
     for index, each in enumerate(listed):
         is_last = index == len(listed) - 1
         if each.HasField("config_discovery"):
-            if is_last:
+            if is_last and terminal is not None:
                 yield f"the last filter, {each.name}, is not one that ends a chain"
             continue
         name = content_type(each.typed_config)
@@ -122,6 +101,8 @@ def _filter_mistakes(
             yield f"the filter {each.name} has no typed_config"
         elif not name.startswith((package, "envoy.extensions.common.matching.")):
             yield f"the filter {each.name} has a {name}, which is no filter of its sort"
+        elif terminal is None:
+            continue
         elif is_last and name not in terminal:
             yield f"the last filter, {each.name}, is not one that ends a chain"
         elif not is_last and name in terminal:

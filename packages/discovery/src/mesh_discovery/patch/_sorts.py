@@ -6,7 +6,8 @@ from functools import partial
 from mesh_discovery.config.kinds.envoy_filter._spec import ApplyTo, Context
 from mesh_discovery.envoy_api._constraints import constraint_mistakes
 from mesh_discovery.generate._messages import cluster_pb2, listener_pb2, route_pb2
-from mesh_discovery.patch._acceptance import cluster_mistakes, listener_mistakes, route_mistakes
+from mesh_discovery.patch._acceptance import listener_mistakes, route_mistakes
+from mesh_discovery.patch._cluster_acceptance import cluster_mistakes
 from mesh_discovery.patch._clusters import may_match_cluster, patch_cluster, side_of_cluster
 from mesh_discovery.patch._listeners import listener_stage, patch_listener, side_of_listener
 from mesh_discovery.patch._resources import Outcome, Sort, patched

@@ -1,0 +1,47 @@
+"""Finds what Envoy refuses in patched routes, beside the constraints of its API.
+
+Seen with Envoy 1.40.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from mesh_discovery.config.kinds._headers import header_value_mistake
+from mesh_discovery.generate._messages import route_pb2
+from mesh_discovery.patch._merging import Configured
+
+_ADDED = ("request_headers_to_add", "response_headers_to_add")
+_REMOVED = ("request_headers_to_remove", "response_headers_to_remove")
+
+
+def table_mistakes(configuration: route_pb2.RouteConfiguration) -> Iterator[str]:
+    """Yield what Envoy refuses in a table of routes, wherever it stands."""
+    domains = Counter(each.lower() for host in configuration.virtual_hosts for each in host.domains)
+    for domain, count in domains.items():
+        if count > 1:
+            yield f"two virtual hosts have the domain {domain}"
+    yield from _header_mistakes(configuration)
+    for host in configuration.virtual_hosts:
+        yield from _header_mistakes(host)
+        for route in host.routes:
+            yield from _header_mistakes(route)
+            for cluster in route.route.weighted_clusters.clusters:
+                yield from _header_mistakes(cluster)
+            weights = [each.weight.value for each in route.route.weighted_clusters.clusters]
+            if weights and not sum(weights):
+                yield f"the weights of the clusters of the route {route.name} sum to 0"
+
+
+def _header_mistakes(message: Configured) -> Iterator[str]:
+    """Look at the operations on headers of a table, a virtual host, a route or a cluster."""
+    for field in _ADDED:
+        for each in getattr(message, field):
+            key, value = each.header.key, each.header.value
+            if key.startswith(":") or key.lower() == "host":
+                yield f"{field}: {key} can't be changed"
+            elif (wrong := header_value_mistake(value)) is not None:
+                yield f"{field}: the value of {key} {wrong}"
+    for field in _REMOVED:
+        for key in getattr(message, field):
+            if key.startswith(":") or key.lower() == "host":
+                yield f"{field}: {key} can't be removed"
