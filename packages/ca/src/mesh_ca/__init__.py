@@ -25,7 +25,12 @@ if TYPE_CHECKING:
     from mesh_ca.callers._client_certificate import ClientCertificateAuthenticator
     from mesh_ca.callers._jwks import JwksSource, VerificationKey, VerificationKeys
     from mesh_ca.callers._jwt import JwtAuthenticator
-    from mesh_ca.callers._remote_jwks import RemoteJwks, RemoteJwksConfig, remote_jwks
+    from mesh_ca.callers._remote_jwks import (
+        RemoteJwks,
+        RemoteJwksConfig,
+        fetch_key_set,
+        remote_jwks,
+    )
     from mesh_ca.callers._token_issuer import TokenIssuer
     from mesh_ca.directory._loading import load_or_create_authority
     from mesh_ca.directory._own_root import RootPolicy
@@ -74,6 +79,7 @@ __all__ = [
     "RemoteJwksConfig",
     "VerificationKey",
     "VerificationKeys",
+    "fetch_key_set",
     "remote_jwks",
     # the gRPC service
     "Sign",
@@ -131,6 +137,7 @@ _LOADED_WHEN_USED = {
     "is_own_root": "directory._reading",
     "load_or_create_authority": "directory._loading",
     "load_signer": "directory._reading",
+    "fetch_key_set": "callers._remote_jwks",
     "remote_jwks": "callers._remote_jwks",
     "replace_root": "directory._root_changes",
     "rotating_authority": "directory._rotation",

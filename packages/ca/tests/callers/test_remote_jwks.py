@@ -20,6 +20,7 @@ from mesh_ca import (
     RemoteJwksConfig,
     StorageError,
     TokenIssuer,
+    fetch_key_set,
     remote_jwks,
 )
 from mesh_ca.callers._remote_jwks import checked_url
@@ -324,3 +325,12 @@ async def test_the_token_is_shown_to_the_issuer_and_to_no_other_host(tmp_path: P
                 with pytest.raises(FetchError, match="401, not 200; the token is not shown to"):
                     await source.find("a")
     assert shown == {"issuer": "Bearer canary", "elsewhere": None}
+
+
+async def test_key_set_is_fetched_once_as_it_is() -> None:
+    async def answer(_request: web.Request) -> web.Response:
+        return web.Response(body=b'{"keys": [], "more": 1}')
+
+    async with answering(answer) as base:
+        config = RemoteJwksConfig(url=f"{base}/keys", timeout_s=GUARD_S)
+        assert await fetch_key_set(config) == b'{"keys": [], "more": 1}'

@@ -53,6 +53,12 @@ class Metrics:
             "Servers and TLS routes of Gateways that routers leave out: others have their place.",
             registry=registry,
         )
+        self.key_sets_missing = Gauge(
+            "mesh_discovery_key_sets_missing",
+            "Key sets of issuers of tokens that could not be fetched so far: their tokens are "
+            "refused.",
+            registry=registry,
+        )
         self.certificate_expiry = Gauge(
             "mesh_discovery_serving_certificate_expiry_timestamp",
             "When the certificate of the secure port expires, in Unix seconds.",

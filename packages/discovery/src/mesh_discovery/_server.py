@@ -20,6 +20,7 @@ from mesh_discovery.push._config_store import ConfigStore
 from mesh_discovery.push._gateway_names import GatewayNames
 from mesh_discovery.push._generators import generators
 from mesh_discovery.push._push_reasons import control_plane_identifier
+from mesh_discovery.push.key_sets._key_set_fetcher import KeySetFetcher
 from mesh_discovery.push.registration._registered_workloads import RegisteredWorkloads
 from mesh_discovery.push.registration._workload_observer import WorkloadObserver
 from mesh_discovery.running._authority import OpenedAuthority, open_authority
@@ -63,15 +64,16 @@ async def running(config: DiscoveryConfig) -> AsyncIterator[ControlPlane]:
     ports = PortMetrics()
     registry.register(ports)
     workloads = RegisteredWorkloads(grace_s=config.workload_grace_s)
-    gateways = GatewayNames()
+    gateways, key_sets = GatewayNames(), KeySetFetcher()
     configuration = await read_configuration(
-        config, metrics=metrics, workloads=workloads, gateways=gateways
+        config, metrics=metrics, workloads=workloads, gateways=gateways, key_sets=key_sets
     )
     store = configuration.store
     observer = WorkloadObserver(store, workloads)
     metrics.watch_conflicts(
         lambda: len(store.served.current.conflicts), lambda: len(store.served.current.left_out)
     )
+    metrics.key_sets_missing.set_function(lambda: key_sets.missing)
     opened = await open_authority(
         config, trust_domain=store.served.current.model.trust_domain, registry=registry
     )
@@ -96,7 +98,9 @@ async def running(config: DiscoveryConfig) -> AsyncIterator[ControlPlane]:
                 )
             )
         await enter(observer.running(server.notify))
-        await enter(gateways.running(partial(store.rebuild, server.notify)))
+        rebuild = partial(store.rebuild, server.notify)
+        await enter(gateways.running(rebuild))
+        await enter(key_sets.running(rebuild))
         await enter(opened.rotating(notify=server.notify, certificate=certificate))
         service = await enter(opened.serving(authenticator))
         grpc = await enter(serving_grpc(config, server, certificate, service, ports=ports))

@@ -123,35 +123,52 @@ class RemoteJwks:
         return tuple(key for key in self._keys if kid is None or key.kid == kid)
 
     async def _fetch_keys(self) -> tuple[VerificationKey, ...]:
-        url = self._config.url
-        try:
-            async with asyncio.timeout(self._config.timeout_s):
-                url = url or await self._discovered()
-                text = await self._fetch(checked_url(url, allow_http=self._config.allow_http))
-        except TimeoutError:
-            raise FetchError(
-                f"{url or self._config.issuer}: no answer within {self._config.timeout_s:g} s"
-            ) from None
+        url, text = await _fetched(self._config, self._fetch)
         try:
             return parse_jwks(text)
         except StorageError as error:
             raise FetchError(f"{url}: {error}") from error
 
-    async def _discovered(self) -> str:
-        issuer = self._config.issuer
-        url = issuer.rstrip("/") + DISCOVERY_PATH
-        text = await self._fetch(checked_url(url, allow_http=self._config.allow_http))
-        try:
-            document = json.loads(text)
-            claimed, found = document["issuer"], document["jwks_uri"]
-        except (ValueError, TypeError, KeyError, RecursionError) as error:
-            raise FetchError(f"{url}: no discovery document with issuer and jwks_uri") from error
-        # OpenID Connect Discovery 1.0, section 4.3
-        if claimed != issuer:
-            raise FetchError(f"{url}: it is of issuer {str(claimed)[:200]!r}, not {issuer!r}")
-        if not isinstance(found, str):
-            raise FetchError(f"{url}: jwks_uri is not a string")
-        return found
+
+async def fetch_key_set(config: RemoteJwksConfig) -> bytes:
+    """Fetch a key set once, and return it as it came, at most a megabyte.
+
+    Raises FetchError with the reason if there is none, or StorageError for wrong roots. What comes
+    is not looked at: for proxies that check tokens by keys of more kinds than this package.
+    """
+    async with _http(config) as fetch:
+        _, text = await _fetched(config, fetch)
+    return text
+
+
+async def _fetched(config: RemoteJwksConfig, fetch: Fetch) -> tuple[str, bytes]:
+    """Return the URL of a key set, and what is there."""
+    url = config.url
+    try:
+        async with asyncio.timeout(config.timeout_s):
+            url = url or await _discovered(config, fetch)
+            return url, await fetch(checked_url(url, allow_http=config.allow_http))
+    except TimeoutError:
+        raise FetchError(
+            f"{url or config.issuer}: no answer within {config.timeout_s:g} s"
+        ) from None
+
+
+async def _discovered(config: RemoteJwksConfig, fetch: Fetch) -> str:
+    issuer = config.issuer
+    url = issuer.rstrip("/") + DISCOVERY_PATH
+    text = await fetch(checked_url(url, allow_http=config.allow_http))
+    try:
+        document = json.loads(text)
+        claimed, found = document["issuer"], document["jwks_uri"]
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise FetchError(f"{url}: no discovery document with issuer and jwks_uri") from error
+    # OpenID Connect Discovery 1.0, section 4.3
+    if claimed != issuer:
+        raise FetchError(f"{url}: it is of issuer {str(claimed)[:200]!r}, not {issuer!r}")
+    if not isinstance(found, str):
+        raise FetchError(f"{url}: jwks_uri is not a string")
+    return found
 
 
 @asynccontextmanager

@@ -12,10 +12,13 @@ from mesh_discovery.config._last_good import WrongFile
 from mesh_discovery.config._loader import Load
 from mesh_discovery.config._snapshot import Snapshot
 from mesh_discovery.model._model import MeshModel, build_model
+from mesh_discovery.model.policies._key_sets import NO_KEY_SETS
+from mesh_discovery.model.policies._wanted_key_sets import wanted_key_sets
 from mesh_discovery.plan.reachability._judgement import Judgement, judge
 from mesh_discovery.push._changes import difference
 from mesh_discovery.push._gateway_names import GatewayNames
 from mesh_discovery.push._served_context import ServedContext
+from mesh_discovery.push.key_sets._key_set_fetcher import KeySetFetcher
 from xds_server import PushRequest
 
 log = logging.getLogger(__name__)
@@ -61,6 +64,7 @@ class ConfigStore:
         scope_gateways: bool = False,
         workloads: Workloads = NO_WORKLOADS,
         gateways: GatewayNames | None = None,
+        key_sets: KeySetFetcher | None = None,
     ) -> None:
         """Serve a first load; raises `ConfigError` if anything in it is wrong.
 
@@ -68,6 +72,7 @@ class ConfigStore:
         scope_gateways: a Gateway is for routers of its own namespace alone.
         workloads: those that are known by their proxies; `rebuild` after a change of them.
         gateways: looks up the names of network gateways; None: they are used as names alone.
+        key_sets: fetches those by which tokens are checked; None: none is fetched.
         """
         if first.wrong:
             raise ConfigError(first.problems)
@@ -77,6 +82,7 @@ class ConfigStore:
         self._scope_gateways = scope_gateways
         self._workloads = workloads
         self._gateways = gateways
+        self._key_sets = key_sets
         self.snapshot = first.snapshot
         self.wrong: tuple[WrongFile, ...] = ()
         """Files that are not served as they are."""
@@ -174,11 +180,14 @@ class ConfigStore:
             scope_gateways=self._scope_gateways,
             resolved=self._gateways.addresses if self._gateways is not None else None,
             reports=self._workloads.reports,
+            key_sets=self._key_sets.key_sets if self._key_sets is not None else NO_KEY_SETS,
             before=before,
         )
         self._metrics.services.set(len(model.services))
         if self._gateways is not None:
             self._gateways.want(model.networks.names)
+        if self._key_sets is not None:
+            self._key_sets.want(wanted_key_sets(model.workload_rules))
         return model
 
     def look_for_unreachable(self) -> None:

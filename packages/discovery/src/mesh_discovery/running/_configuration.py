@@ -15,6 +15,7 @@ from mesh_discovery.config._loader import ConfigLoader, Load
 from mesh_discovery.config._watch import FileChanges, read_in_thread, watching_files
 from mesh_discovery.push._config_store import NO_WORKLOADS, ConfigStore, Workloads
 from mesh_discovery.push._gateway_names import GatewayNames
+from mesh_discovery.push.key_sets._key_set_fetcher import KeySetFetcher
 from mesh_filewatch import run_in_thread
 from mesh_lifecycle import in_background
 from xds_server import PushRequest
@@ -105,10 +106,12 @@ async def read_configuration(
     metrics: Metrics,
     workloads: Workloads = NO_WORKLOADS,
     gateways: GatewayNames | None = None,
+    key_sets: KeySetFetcher | None = None,
 ) -> ReadConfiguration:
     """Read the configuration for the first time; raises `ConfigError` if anything is wrong.
 
     workloads: those that are known by their proxies. gateways: looks up their names.
+    key_sets: fetches those of issuers of tokens.
     """
     loader = ConfigLoader(
         config.config_dir,
@@ -125,6 +128,7 @@ async def read_configuration(
         scope_gateways=config.scope_gateways,
         workloads=workloads,
         gateways=gateways,
+        key_sets=key_sets,
     )
     return ReadConfiguration(store=store, loader=loader, first=first, metrics=metrics)
 

@@ -1,0 +1,139 @@
+"""Fetches the key sets that RequestAuthentications name, again and again.
+
+Each has a task of its own: one that does not answer delays no other. A set stays as long as there
+is no better one; one that Envoy could not use is not taken, as Envoy would refuse whole listeners.
+"""
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+
+from mesh_ca import CaError, RemoteJwksConfig, fetch_key_set
+from mesh_discovery.config.kinds.request_authentication._key_sets import (
+    KeySetError,
+    check_key_set,
+)
+from mesh_discovery.model.policies._key_sets import NO_KEY_SETS, KeySets, KeySource
+from mesh_lifecycle import Backoff, Clock, SystemClock, in_background
+
+log = logging.getLogger(__name__)
+
+REFRESH_S = 20 * 60.0
+GATHER_S = 0.1
+"""Sets that come within this time are served together."""
+_WITHOUT_A_SET = Backoff(initial_s=1.0, maximum_s=60.0, multiplier=2.0, jitter=0.2)
+"""All its tokens are refused meanwhile, so it is not waited for long."""
+_WITH_A_SET = Backoff(initial_s=60.0, maximum_s=REFRESH_S, multiplier=2.0, jitter=0.2)
+_MOST_AT_ONCE = 16
+
+Fetch = Callable[[RemoteJwksConfig], Awaitable[bytes]]
+
+
+class KeySetFetcher:
+    """The key sets that are wanted, as far as they were fetched."""
+
+    def __init__(
+        self,
+        *,
+        fetch: Fetch = fetch_key_set,
+        clock: Clock = SystemClock(),  # noqa: B008  stateless
+    ) -> None:
+        self._fetch = fetch
+        self._clock = clock
+        self._wanted: Mapping[KeySource, float] = {}
+        self._tasks: dict[KeySource, asyncio.Task[None]] = {}
+        self._fetched: dict[KeySource, str] = {}
+        self._other_wanted = asyncio.Event()
+        self._came = asyncio.Event()
+        self._slots = asyncio.Semaphore(_MOST_AT_ONCE)
+        self.key_sets = NO_KEY_SETS
+
+    @property
+    def missing(self) -> int:
+        """How many key sets are wanted, and were never fetched."""
+        return sum(each not in self._fetched for each in self._wanted)
+
+    def want(self, sources: Mapping[KeySource, float]) -> None:
+        """Keep these key sets from now on, and no others; with the seconds a fetch may take."""
+        if sources.keys() != self._wanted.keys():
+            self._other_wanted.set()
+        self._wanted = sources
+
+    @asynccontextmanager
+    async def running(self, on_changed: Callable[[], None]) -> AsyncIterator[None]:
+        """Fetch key sets while the block runs; on_changed: called when some are others."""
+        async with (
+            in_background(self._tell(on_changed), name="key sets that came"),
+            in_background(self._run(), name="key sets of issuers"),
+        ):
+            yield
+
+    async def _run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            while True:
+                self._other_wanted.clear()
+                for gone in self._tasks.keys() - self._wanted.keys():
+                    self._tasks.pop(gone).cancel()
+                    self._fetched.pop(gone, None)
+                for source in self._wanted.keys() - self._tasks.keys():
+                    self._tasks[source] = group.create_task(self._keep(source))
+                await self._other_wanted.wait()
+
+    async def _tell(self, on_changed: Callable[[], None]) -> None:
+        while True:
+            await self._came.wait()
+            await self._clock.sleep(GATHER_S)
+            self._came.clear()
+            self.key_sets = KeySets(self._fetched)
+            on_changed()
+
+    async def _keep(self, source: KeySource) -> None:
+        """Fetch a key set, and again after a while; after failures it is tried sooner."""
+        delays = _WITHOUT_A_SET.delays()
+        why = ""
+        while True:
+            async with self._slots:
+                failure = await self._try(source)
+            if not failure:
+                delays, why = _WITH_A_SET.delays(), ""
+                await self._clock.sleep(REFRESH_S)
+                continue
+            if failure != why:
+                why = failure
+                log.warning(
+                    "a key set can't be fetched, the last good one stays"
+                    if source in self._fetched
+                    else "a key set can't be fetched, tokens of its issuer are refused",
+                    extra={"uri": source.uri, "issuer": source.issuer, "reason": failure},
+                )
+            await self._clock.sleep(next(delays))
+
+    async def _try(self, source: KeySource) -> str:
+        """Fetch a key set; return why that was not possible, or nothing."""
+        config = RemoteJwksConfig(
+            url=source.uri,
+            issuer=source.issuer,
+            timeout_s=self._wanted.get(source, 0.0),
+            # Checks of the configuration warn of it.
+            allow_http=(source.uri or source.issuer).startswith("http://"),
+        )
+        try:
+            text = await self._fetch(config)
+            check_key_set(text)
+            found = _in_order(text)
+        except (CaError, KeySetError, RecursionError) as error:
+            return str(error)
+        if self._fetched.get(source) != found:
+            log.info("a key set was fetched", extra={"uri": source.uri, "issuer": source.issuer})
+            self._fetched[source] = found
+            self._came.set()
+        return ""
+
+
+def _in_order(text: bytes) -> str:
+    """Write a key set always in the same way: issuers may write it in another at each request."""
+    keys = json.loads(text)["keys"]
+    written = sorted(json.dumps(each, sort_keys=True) for each in keys)
+    return f'{{"keys": [{", ".join(written)}]}}'

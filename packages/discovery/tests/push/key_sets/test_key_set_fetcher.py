@@ -1,0 +1,265 @@
+"""Key sets of issuers are fetched as long as they are wanted, and good ones stay."""
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+from aiohttp import web
+
+from mesh_ca import FetchError, RemoteJwksConfig
+from mesh_discovery.config.kinds.request_authentication._spec import JwtRule
+from mesh_discovery.model.policies._key_sets import KeySets, KeySource, no_keys
+from mesh_discovery.push.key_sets._key_set_fetcher import GATHER_S, REFRESH_S, KeySetFetcher
+from mesh_lifecycle.testing import ManualClock
+from planes import eventually
+
+A, B = KeySource("https://a.example/keys"), KeySource("", "https://b.example")
+FEW_S = 5.0
+
+
+def key_set(*names: str) -> bytes:
+    return json.dumps(
+        {"keys": [{"kty": "oct", "kid": each, "k": "AAAA"} for each in names]}
+    ).encode()
+
+
+def names_in(sets: KeySets, source: KeySource) -> list[str]:
+    """Return the ids of the keys that proxies are given for a source; none until it is fetched."""
+    text = sets.of(JwtRule(issuer=source.issuer, jwks_uri=source.uri))
+    return [] if text == no_keys() else [each["kid"] for each in json.loads(text)["keys"]]
+
+
+class Issuers:
+    """Answers with what the test says; others can't be reached."""
+
+    def __init__(self) -> None:
+        self.sets: dict[KeySource, bytes] = {}
+        self.asked: list[KeySource] = []
+        self.held: asyncio.Event | None = None
+        self.now = self.most = 0
+
+    async def __call__(self, config: RemoteJwksConfig) -> bytes:
+        source = KeySource(config.url, config.issuer)
+        self.asked.append(source)
+        self.now += 1
+        self.most = max(self.most, self.now)
+        try:
+            if self.held is not None:
+                await self.held.wait()
+            if source not in self.sets:
+                raise FetchError(f"{source}: connection refused")
+            return self.sets[source]
+        finally:
+            self.now -= 1
+
+
+class Told:
+    """A fetcher that runs, and how often it said that key sets are others."""
+
+    def __init__(self, issuers: Issuers) -> None:
+        self.issuers, self.clock = issuers, ManualClock()
+        self.fetcher = KeySetFetcher(fetch=issuers, clock=self.clock)
+        self.times = 0
+
+    def tell(self) -> None:
+        self.times += 1
+
+    async def pass_time(self, seconds: float = GATHER_S) -> None:
+        await self.clock.advance(seconds)
+
+    def names(self, source: KeySource) -> list[str]:
+        return names_in(self.fetcher.key_sets, source)
+
+
+@asynccontextmanager
+async def told(issuers: Issuers, *sources: KeySource) -> AsyncIterator[Told]:
+    found = Told(issuers)
+    async with found.fetcher.running(found.tell):
+        found.fetcher.want(dict.fromkeys(sources, FEW_S))
+        await found.pass_time()
+        yield found
+
+
+async def test_sets_are_fetched_when_they_are_wanted_and_again_after_a_while() -> None:
+    issuers = Issuers()
+    issuers.sets = {A: key_set("1"), B: key_set("2")}
+    async with told(issuers, A, B) as found:
+        assert (found.names(A), found.names(B), found.times) == (["1"], ["2"], 1)
+        issuers.sets[A] = key_set("1", "3")
+        await found.pass_time(REFRESH_S + GATHER_S)
+        assert (found.names(A), found.times) == (["1", "3"], 2)
+        assert len(issuers.asked) == 4
+
+
+async def test_set_that_is_written_in_another_order_is_the_same() -> None:
+    issuers = Issuers()
+    issuers.sets = {A: key_set("1", "2")}
+    async with told(issuers, A) as found:
+        issuers.sets[A] = key_set("2", "1")
+        await found.pass_time(REFRESH_S + GATHER_S)
+        assert (len(issuers.asked), found.times) == (2, 1)
+
+
+async def test_set_that_cannot_be_fetched_is_tried_again_soon_and_refuses_tokens_meanwhile() -> (
+    None
+):
+    issuers = Issuers()
+    async with told(issuers, A, B) as found:
+        assert (found.names(A), found.fetcher.missing, found.times) == ([], 2, 0)
+        issuers.sets = {A: key_set("1")}
+        await found.pass_time(2.0)
+        assert (found.names(A), found.fetcher.missing) == (["1"], 1)
+
+
+async def test_issuer_that_is_away_for_an_hour_is_found_again_within_a_minute_or_so() -> None:
+    issuers = Issuers()
+    async with told(issuers, A) as found:
+        await found.pass_time(3600.0)
+        assert len(issuers.asked) < 120
+        issuers.sets = {A: key_set("1")}
+        await found.pass_time(75.0)
+        assert found.names(A) == ["1"]
+
+
+BAD = {
+    "not JSON": b"<html>",
+    "not UTF-8": b"\xff\xfe{",
+    "no key": b'{"keys": []}',
+    "no key that Envoy can use": b'{"keys": [{"kty": "XYZ"}]}',
+    "a list": b"[]",
+    "keys that are no mappings": b'{"keys": [1]}',
+    "nested a thousand times": b'{"keys": ' + b"[" * 10_000 + b"]" * 10_000 + b"}",
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+async def test_last_good_set_stays_where_a_bad_one_comes(case: str) -> None:
+    issuers = Issuers()
+    issuers.sets = {A: key_set("1")}
+    async with told(issuers, A) as found:
+        issuers.sets[A] = BAD[case]
+        await found.pass_time(2 * REFRESH_S)
+        assert (found.names(A), found.times) == (["1"], 1)
+        issuers.sets[A] = key_set("2")
+        await found.pass_time(REFRESH_S * 1.5)
+        assert found.names(A) == ["2"]
+
+
+async def test_keys_that_envoy_cannot_use_do_not_spoil_the_others() -> None:
+    issuers = Issuers()
+    issuers.sets = {
+        A: b'{"keys": [{"kty": "XYZ", "kid": "x"}, {"kty": "oct", "k": "AA", "kid": "1"}]}'
+    }
+    async with told(issuers, A) as found:
+        assert sorted(found.names(A)) == ["1", "x"]
+
+
+async def test_set_that_is_no_longer_wanted_is_forgotten_and_not_asked_for() -> None:
+    issuers = Issuers()
+    issuers.sets = {A: key_set("1"), B: key_set("2")}
+    async with told(issuers, A, B) as found:
+        found.fetcher.want({B: FEW_S})
+        await found.pass_time()
+        issuers.asked.clear()
+        await found.pass_time(REFRESH_S)
+        assert issuers.asked == [B]
+        issuers.sets.clear()
+        found.fetcher.want({A: FEW_S, B: FEW_S})
+        await found.pass_time()
+        assert found.fetcher.missing == 1
+
+
+async def test_few_of_hundreds_are_fetched_at_once_and_one_that_hangs_delays_no_other() -> None:
+    issuers, held = Issuers(), asyncio.Event()
+    sources = [KeySource(f"https://{number}.example/keys") for number in range(200)]
+    issuers.sets = {each: key_set("1") for each in sources}
+    issuers.held = held
+    async with told(issuers, *sources) as found:
+        assert (issuers.most, found.times) == (16, 0)
+        held.set()
+        await found.pass_time(1.0)
+        assert (found.fetcher.missing, issuers.most) == (0, 16)
+        assert found.times <= 2  # they came together, and were told together
+
+
+async def test_nothing_is_asked_for_where_no_set_is_wanted() -> None:
+    issuers = Issuers()
+    async with told(issuers) as found:
+        await found.pass_time(10 * REFRESH_S)
+    assert (issuers.asked, found.times) == ([], 0)
+
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+@asynccontextmanager
+async def served(handler: Handler) -> AsyncIterator[str]:
+    app = web.Application()
+    app.router.add_get("/{path:.*}", handler)
+    runner = web.AppRunner(app, shutdown_timeout=0.1)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+    finally:
+        await runner.cleanup()
+
+
+async def test_real_servers_that_do_wrong_are_told_and_a_right_one_is_found_by_its_issuer(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        own = request.url.origin()
+        match request.path:
+            case "/large":
+                return web.Response(body=b" " * 20_000_000)
+            case "/slow":
+                response = web.StreamResponse()
+                await response.prepare(request)
+                for _ in range(600):
+                    await response.write(b" ")
+                    await asyncio.sleep(0.1)
+                return response
+            case "/elsewhere":
+                raise web.HTTPFound(f"{own}/keys")
+            case "/good/.well-known/openid-configuration":
+                return web.json_response(
+                    {
+                        "issuer": f"{own}/good",
+                        "jwks_uri": f"{own}/keys",
+                    }
+                )
+            case "/bad/.well-known/openid-configuration":
+                return web.json_response(
+                    {
+                        "issuer": f"{own}/other",
+                        "jwks_uri": f"{own}/keys",
+                    }
+                )
+            case "/keys":
+                return web.Response(body=key_set("1"))
+            case _:
+                raise web.HTTPNotFound
+
+    async with served(answer) as base:
+        wrong = [KeySource(f"{base}/{each}") for each in ("large", "slow", "elsewhere", "none")]
+        wrong.append(KeySource("", f"{base}/bad"))
+        good = KeySource("", f"{base}/good")
+        fetcher, came = KeySetFetcher(), asyncio.Event()
+        async with fetcher.running(came.set):
+            fetcher.want({**dict.fromkeys(wrong, 1.0), good: 30.0})
+            await came.wait()
+            assert names_in(fetcher.key_sets, good) == ["1"]
+
+            async def told_uris() -> int:
+                return len({each.__dict__["uri"] for each in told_of(caplog)})
+
+            await eventually(told_uris, wanted=len(wrong), what="each failure being told")
+            assert fetcher.missing == len(wrong)
+
+
+def told_of(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
+    return [each for each in caplog.records if "can't be fetched" in each.getMessage()]
