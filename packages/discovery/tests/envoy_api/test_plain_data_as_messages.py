@@ -84,7 +84,7 @@ def test_differences_have_a_place_and_a_remedy(
 
 
 def test_names_of_fields_are_taken_in_both_spellings_and_nothing_is_unset() -> None:
-    value = {"connectTimeout": "1.5s", "lb_policy": "MAGLEV", "altStatName": None}
+    value: dict[str, Any] = {"connectTimeout": "1.5s", "lb_policy": "MAGLEV", "altStatName": None}
     assert list(message_differences(value, known(CLUSTER), ())) == []
     made = message_of(value, known(CLUSTER))
     assert (made.connect_timeout.nanos, made.lb_policy) == (500_000_000, 5)  # type: ignore[attr-defined]

@@ -7,7 +7,15 @@ import pytest
 
 from envoy_filters import MANAGER
 from gateway_documents import gateway, plain_service, server, to, virtual_service
-from patch_documents import FILTERS, adding, before_router, envoy_filter, lua_filter, patch
+from patch_documents import (
+    FILTERS,
+    adding,
+    before_router,
+    envoy_filter,
+    lua_filter,
+    patch,
+    response_header,
+)
 from planes import eventually
 from scenarios import MeshEnvoy, Scene
 
@@ -22,10 +30,6 @@ spec:
   ports: [{{number: 80, name: http, protocol: HTTP, targetPort: 8080}}]
   endpoints: [{{address: {address}}}]
 """
-
-
-def response_header(value: str) -> dict[str, Any]:
-    return {"response_headers_to_add": [{"header": {"key": "x-patched", "value": value}}]}
 
 
 async def serve(scene: Scene, name: str, labels: dict[str, str]) -> MeshEnvoy:

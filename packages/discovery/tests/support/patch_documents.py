@@ -41,3 +41,7 @@ def adding(header: str, value: str) -> str:
 def before_router(value: dict[str, Any], context: str, **match: Any) -> dict[str, Any]:
     listener = {"filterChain": ROUTER}
     return patch("HTTP_FILTER", "INSERT_BEFORE", value, context=context, listener=listener, **match)
+
+
+def response_header(value: str) -> dict[str, Any]:
+    return {"response_headers_to_add": [{"header": {"key": "x-patched", "value": value}}]}

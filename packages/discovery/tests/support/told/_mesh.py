@@ -136,7 +136,8 @@ class Mesh:
             if push is not None and needs_push(self._served, connected.client, push):
                 sent = self._send(connected, push)
             shape = (fresh.clusters(proxy), fresh.listeners(proxy))
-            key = (*map(id, shape), proxy.namespace, proxy.domain, fresh.scope(proxy).key)
+            of = proxy.namespace, proxy.labels, proxy.domain, fresh.scope(proxy).key
+            key = (*map(id, shape), *of)
             if key not in contents:
                 contents[key] = self._all_of(fresh, proxy)
             wanted = contents[key]
