@@ -252,7 +252,8 @@ def test_what_istio_has_and_we_have_not_is_let_pass_on_request(config_dir: Path)
 
 def test_settings_of_agents_in_the_mesh_config_are_noted(config_dir: Path) -> None:
     (config_dir / "mesh.yaml").write_text(
-        "apiVersion: mesh.istio.io/v1alpha1\nkind: MeshConfig\nspec:\n  enableTracing: true\n"
+        "apiVersion: mesh.istio.io/v1alpha1\nkind: MeshConfig\n"
+        "spec:\n  enablePrometheusMerge: true\n"
         "  defaultConfig:\n    interceptionMode: NONE\n    concurrency: 2\n"
     )
 
@@ -260,7 +261,7 @@ def test_settings_of_agents_in_the_mesh_config_are_noted(config_dir: Path) -> No
 
     assert not load.wrong
     assert [(each.line, each.field) for each in load.snapshot.notes] == [
-        (4, "spec.enableTracing"),
+        (4, "spec.enablePrometheusMerge"),
         (7, "spec.defaultConfig.concurrency"),
     ]
 

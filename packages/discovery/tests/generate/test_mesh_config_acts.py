@@ -170,7 +170,11 @@ EFFECTS: dict[str, tuple[str, Any]] = {
     "proxyInboundListenPort: 16006": ("port_value", 16006),
     "proxyHttpPort: 3128": ("port_value", 3128),
     "accessLogFile: /var/log/envoy": ("path", "/var/log/envoy"),
-    "{accessLogFile: /dev/stderr, accessLogFormat: line}": ("inline_string", "line"),
+    "{accessLogFile: /dev/stderr, accessLogFormat: line}": ("inline_string", "line\n"),
+    "enableEnvoyAccessLogService: true": ("cluster_name", "envoy_accesslog_service"),
+    "defaultProviders: {accessLogging: [envoy]}": ("name", "envoy.access_loggers.stdout"),
+    "defaultConfig: {tracing: {sampling: 7}}": ("random_sampling", {"value": 7.0}),
+    "defaultConfig: {zipkinAddress: 'zipkin:9411'}": ("random_sampling", {"value": 1.0}),
     "{accessLogFile: /dev/stderr, accessLogEncoding: JSON}": ("json_format", ...),
     "defaultServiceExportTo: [.]": ("name", Gone("outbound|81||far.other.svc.cluster.local")),
     "defaultVirtualServiceExportTo: [.]": ("host_rewrite_literal", Gone("x")),
@@ -255,7 +259,8 @@ SHOWN_ELSEWHERE = {
     "discoveryAddress": "tests/serve",
     "drainDuration": "tests/serve/test_admission.py",
     "extensionProviders": "tests/model/sidecars/test_sidecar_imports.py",
-    "defaultProviders": "tests/plan/test_telemetry.py",
+    "enableTracing": "tests/generate/test_telemetry_of_listeners.py",
+    "disableEnvoyListenerLog": "tests/generate/test_telemetry_of_listeners.py",
     "metadataExchangeHeaders": "Envoys as they are send none",
 }
 

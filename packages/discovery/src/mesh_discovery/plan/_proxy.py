@@ -71,6 +71,8 @@ class Proxy:
     interception: InterceptionMode = InterceptionMode.NONE
     is_unprivileged: bool = False
     """Whether it can't listen on ports below 1024."""
+    service_cluster: str = ""
+    """The name that its node has for its workload, by which tracers know it."""
     settings: ProxySettings = NO_SETTINGS
     """Of its own; the rest is as in mesh config (`ProxySettings.over`)."""
     metadata: Mapping[str, object] = field(default_factory=dict, compare=False, repr=False)
@@ -123,6 +125,7 @@ def parse_proxy(node: Node, *, domain_suffix: str = "cluster.local") -> Proxy:
         client_files=_client_files(metadata),
         is_proxyless=is_proxyless,
         is_unprivileged=metadata_flag(metadata, "UNPRIVILEGED_POD"),
+        service_cluster=node.cluster,
         settings=proxy_settings(metadata, node=node.id),
         metadata=metadata,
     )

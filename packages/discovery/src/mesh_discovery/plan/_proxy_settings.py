@@ -16,10 +16,11 @@ from mesh_discovery.config.kinds.mesh_config._proxy_config import (
     ProxyConfig,
     proxy_config_mistakes,
 )
+from mesh_discovery.plan.telemetry._values import Telemetry
 
 log = logging.getLogger(__name__)
 
-_READ = ("proxyHeaders", "gatewayTopology", "connectionSettings")
+_READ = ("proxyHeaders", "gatewayTopology", "connectionSettings", "tracing", "zipkinAddress")
 _NO_CONFIG = ProxyConfig()
 
 
@@ -33,6 +34,8 @@ class ProxySettings(NamedTuple):
     """Of connections in and out for which nothing else says one."""
     balances_inbound: bool = False
     """Whether connections that come in are shared out evenly among Envoy's threads."""
+    telemetry: Telemetry | None = None
+    """The logs and traces; None: the logs of mesh config, and no traces."""
 
     def over(self, mesh: ProxyConfig) -> "ProxySettings":
         """Return the settings with what the ProxyConfig leaves out as the mesh has it."""

@@ -103,6 +103,15 @@ MISTAKES = {
 }
 
 WITHOUT_EFFECT = {
+    "zipkin: {service: z.b, port: 1, headers: [{name: a, envName: B}]}": (
+        "zipkin.headers[0].envName"
+    ),
+    "opentelemetry: {service: o.b, port: 1, http: {path: /a, headers: [{name: a, envName: B}]}}": (
+        "opentelemetry.http.headers[0].envName"
+    ),
+    "opentelemetry: {service: o.b, port: 1, grpc: {initialMetadata: [{name: a, envName: B}]}}": (
+        "opentelemetry.grpc.initialMetadata[0].envName"
+    ),
     "lightstep: {service: l.b, port: 1}": "lightstep",
     "opencensus: {service: l.b, port: 1, context: [B3]}": "opencensus",
     "stackdriver: {}": "stackdriver",

@@ -29,6 +29,9 @@ proxyHttpPort: 3128
 accessLogFile: /dev/stdout
 accessLogFormat: "%START_TIME%"
 accessLogEncoding: TEXT
+enableEnvoyAccessLogService: true
+disableEnvoyListenerLog: true
+enableTracing: false
 defaultServiceExportTo: [.]
 defaultVirtualServiceExportTo: [., other]
 defaultDestinationRuleExportTo: ["~"]
@@ -76,7 +79,7 @@ extensionProviders:
     path: /spans
     traceContextOption: USE_B3_WITH_W3C_PROPAGATION
     timeout: 1s
-    headers: [{name: x-a, value: b}, {name: x-c, envName: D}]
+    headers: [{name: x-a, value: b}]
 - name: datadog
   datadog: {service: datadog.example.com, port: 8126, maxTagLength: 9}
 - name: skywalking
@@ -130,6 +133,13 @@ defaultConfig:
     xForwardedHost: {enabled: true}
     xForwardedPort: {enabled: true}
   gatewayTopology: {numTrustedProxies: 2, forwardClientCertDetails: SANITIZE, proxyProtocol: {}}
+  zipkinAddress: zipkin:9411
+  tracing:
+    zipkin: {address: zipkin:9411}
+    sampling: 10
+    maxPathTagLength: 100
+    enableIstioTags: false
+    customTags: {a: {literal: {value: b}}, c: {environment: {name: D, defaultValue: e}}}
   connectionSettings: {profile: EDGE, httpIdleTimeout: 10s, http2InitialStreamWindowSize: 65536}
 """
 
@@ -189,6 +199,12 @@ MISTAKES = {
     ),
     "inboundClusterStatName: '%HOST%'": ("inboundClusterStatName", "unknown part %HOST%"),
     "serviceSettings: [{hosts: ['a b']}]": ("serviceSettings[0].hosts[0]", '"a b" is not a host'),
+    "accessLogFormat: '%NONE%'": ("accessLogFormat", "has %NONE%, which is none of"),
+    "accessLogFormat: '%CEL(a ==)%'": ("accessLogFormat", "has %CEL(a ==)%, which Envoy would"),
+    '{accessLogEncoding: JSON, accessLogFormat: \'{"a": "%REQ%"}\'}': (
+        "accessLogFormat.a",
+        "has %REQ%, which needs",
+    ),
     "proxyInboundListenPort: 15001": ("proxyInboundListenPort", "15001 is proxyListenPort, too"),
     "proxyListenPort: 65536": ("proxyListenPort", "expected a number from -1 to 65535"),
     "defaultHttpRetryPolicy: {attempts: -1}": ("defaultHttpRetryPolicy.attempts", ""),

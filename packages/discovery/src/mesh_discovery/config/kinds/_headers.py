@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 
 from mesh_discovery.config.kinds._checks import has_control_characters
+from mesh_discovery.config.kinds.telemetry._expressions import expression_mistake
 
 _COMMAND = re.compile(r"%([A-Z0-9_]+)(?:\((.*?)\))?(:[0-9]+)?%")
 
@@ -177,12 +178,14 @@ _OPTIONAL_ARGUMENTS = {
 """The form of the arguments of commands that may have some."""
 
 
-OF_LOGS: Mapping[str, str] = {
+OF_TAGS: Mapping[str, str] = {
     "CEL": r".+",
-    "METADATA": r".+",
-    "REQ_WITHOUT_QUERY": _HEADER,
+    "METADATA": r"(CLUSTER|DYNAMIC|LISTENER|ROUTE|UPSTREAM_HOST|VIRTUAL_HOST):[^:]+(:.+)?",
 }
-"""The form of the arguments of commands by extensions, which logs have where they need them."""
+"""The form of the arguments of commands that tags and records have besides."""
+
+OF_LOGS: Mapping[str, str] = {**OF_TAGS, "REQ_WITHOUT_QUERY": _HEADER}
+"""The same, of lines of logs; the last is an extension, which is added where it is needed."""
 
 
 def header_value_mistake(text: str) -> str | None:
@@ -225,4 +228,6 @@ def _command_mistake(
         return f"has %{name}%, which needs its argument in brackets" if needed else None
     if not re.fullmatch(form, arguments):
         return f'has %{name}({arguments})%, which does not take "{arguments}"'
+    if name == "CEL" and (wrong := expression_mistake(arguments)) is not None:
+        return f"has %CEL({arguments})%, which Envoy would refuse: it {wrong}"
     return None

@@ -22,6 +22,7 @@ from mesh_discovery.generate.listeners._filters import proxy_protocol, tls_inspe
 from mesh_discovery.generate.listeners._manager_settings import ManagerSettings, Side
 from mesh_discovery.generate.listeners._tcp import tcp_chain
 from mesh_discovery.generate.policies._filters import policy_filters
+from mesh_discovery.generate.telemetry._access_logs import refused_connection_logs
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.plan import _envoy_names as names
 from mesh_discovery.plan._proxy_settings import NO_SETTINGS, ProxySettings
@@ -70,6 +71,7 @@ def gateway_listener(
         # Off, so that no other Envoy of the machine gets a share of the connections unnoticed; but
         # without it no address can be bound beside all addresses.
         enable_reuse_port=wrappers_pb2.BoolValue(value=shares_port),
+        access_log=refused_connection_logs(model.mesh_config, router.proxy, inbound=False),
     )
     filters = policy_filters(router.policies, at_gateway=True)
     settings = ManagerSettings(mesh=model.mesh_config, proxy=router.proxy, policies=filters)

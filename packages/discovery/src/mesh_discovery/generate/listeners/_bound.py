@@ -24,6 +24,7 @@ from mesh_discovery.generate.listeners._manager_settings import ManagerSettings
 from mesh_discovery.generate.listeners._tcp import cluster_proxy, tcp_chain
 from mesh_discovery.generate.policies._filters import policy_filters
 from mesh_discovery.generate.routes._inbound import inbound_routes
+from mesh_discovery.generate.telemetry._access_logs import refused_connection_logs
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.plan import _envoy_names as names
 from mesh_discovery.plan._inbound import InboundPort
@@ -48,6 +49,7 @@ def inbound_listener(
     settings = ManagerSettings(mesh=model.mesh_config, proxy=proxy, policies=filters)
     permissive = port.mode is MutualTlsMode.PERMISSIVE
     listener = _listener(name, port.bind, port.number, base_pb2.TrafficDirection.INBOUND)
+    listener.access_log.extend(refused_connection_logs(model.mesh_config, proxy, inbound=True))
     balance(listener, proxy)
     listener.filter_chains.extend(_inbound_chains(port, model, name, settings))
     if permissive:
@@ -95,7 +97,9 @@ def _inbound_filters(
     port: InboundPort, model: MeshModel, settings: ManagerSettings
 ) -> list[listener_components_pb2.Filter]:
     if not port.protocol.is_http:
-        inner = cluster_proxy(names.inbound_cluster(port.number), model, settings.proxy)
+        inner = cluster_proxy(
+            names.inbound_cluster(port.number), model, settings.proxy, inbound=True
+        )
         return [*settings.policies.network, inner]
     stat_prefix = f"inbound_{names.listener(port.bind, port.number)}"
     return [inbound_manager(stat_prefix, inbound_routes(port, model), settings)]
@@ -111,6 +115,7 @@ def outbound_listener(
     """Make a listener for the application's own calls; chains: of TCP, where routes say more."""
     name = names.listener(outbound.bind, outbound.port)
     listener = _listener(name, outbound.bind, outbound.port, base_pb2.TrafficDirection.OUTBOUND)
+    listener.access_log.extend(refused_connection_logs(model.mesh_config, proxy, inbound=False))
     if isinstance(outbound, HttpOutbound):
         settings = ManagerSettings(mesh=model.mesh_config, proxy=proxy)
         manager = bound_outbound_manager(f"outbound_{name}", outbound.route, settings)

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 from mesh_discovery.config.kinds._protocol import Protocol
 from mesh_discovery.generate import _tls as tls
-from mesh_discovery.generate._access_log import refused_connection_logs
 from mesh_discovery.generate._messages import (
     address,
     base_pb2,
@@ -30,6 +29,7 @@ from mesh_discovery.generate.listeners._manager_settings import ManagerSettings,
 from mesh_discovery.generate.listeners._tcp import cluster_proxy, mongo_statistics
 from mesh_discovery.generate.policies._filters import policy_filters
 from mesh_discovery.generate.routes._inbound import inbound_routes, passthrough_routes
+from mesh_discovery.generate.telemetry._access_logs import refused_connection_logs
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.plan import _envoy_names as names
 from mesh_discovery.plan._proxy_settings import NO_SETTINGS, ProxySettings
@@ -62,6 +62,7 @@ def virtual_inbound(
         inbound.ips,
         port,
         model,
+        proxy,
         keeps_source=inbound.keeps_source,
         is_inbound=True,
     )
@@ -71,7 +72,7 @@ def virtual_inbound(
         _Chain(
             name="virtualInbound-blackhole",
             filter_chain_match=_Match(destination_port=wrappers_pb2.UInt32Value(value=port)),
-            filters=[cluster_proxy(names.BLACK_HOLE, model)],
+            filters=[cluster_proxy(names.BLACK_HOLE, model, proxy, inbound=True)],
         )
     )
     for other in inbound.others:
@@ -106,7 +107,7 @@ def bound_inbound(
         address=address(port.bind, port.number),
         traffic_direction=base_pb2.TrafficDirection.INBOUND,
         enable_reuse_port=wrappers_pb2.BoolValue(value=False),
-        access_log=refused_connection_logs(model.mesh_config),
+        access_log=refused_connection_logs(model.mesh_config, proxy, inbound=True),
         listener_filters_timeout=duration(model.mesh_config.protocol_detection_timeout),
         continue_on_listener_filters_timeout=True,
     )
@@ -138,7 +139,7 @@ def _own_chain(
         )
         return _chain(name, port.number, kind, [manager], model, settings=settings)
     cluster = names.inbound_cluster(port.number)
-    inner = [cluster_proxy(cluster, model, settings.proxy)]
+    inner = [cluster_proxy(cluster, model, settings.proxy, inbound=True)]
     if port.protocol is Protocol.MONGO:
         inner.insert(0, mongo_statistics(cluster))
     filters = [*settings.policies.network, *inner]
@@ -154,7 +155,7 @@ def _other_chain(
         filters = [inbound_manager("inbound_0.0.0.0_0", routes, settings)]
     else:
         name = VIRTUAL_INBOUND
-        inner = cluster_proxy(names.INBOUND_PASSTHROUGH, model, settings.proxy)
+        inner = cluster_proxy(names.INBOUND_PASSTHROUGH, model, settings.proxy, inbound=True)
         filters = [*settings.policies.network, inner]
     return _chain(name, port.number, kind, filters, model, settings=settings)
 

@@ -7,7 +7,6 @@ address and port that it was going to, and keeps those for which there is none.
 from collections.abc import Iterable
 
 from mesh_discovery._addresses import socket_path
-from mesh_discovery.generate import _access_log as logs
 from mesh_discovery.generate._messages import (
     address,
     address_pb2,
@@ -22,6 +21,7 @@ from mesh_discovery.generate.listeners._filters import http_inspector, tls_inspe
 from mesh_discovery.generate.listeners._manager_settings import ManagerSettings, plain_http
 from mesh_discovery.generate.listeners._tcp import cluster_proxy, tcp_chain, tcp_proxy
 from mesh_discovery.generate.listeners._unknown_hosts import look_hosts_up
+from mesh_discovery.generate.telemetry._access_logs import refused_connection_logs
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.plan import _envoy_names as names
 from mesh_discovery.plan._proxy_settings import NO_SETTINGS, ProxySettings
@@ -53,7 +53,7 @@ def virtual_outbound(
     """
     port = model.mesh_config.proxy_listen_port
     listener = receiving_listener(
-        VIRTUAL_OUTBOUND, ips, port, model, keeps_source=keeps_source, is_inbound=False
+        VIRTUAL_OUTBOUND, ips, port, model, proxy, keeps_source=keeps_source, is_inbound=False
     )
     listener.use_original_dst.CopyFrom(_TRUE)
     listener.filter_chains.append(
@@ -61,7 +61,7 @@ def virtual_outbound(
         _Chain(
             name="virtualOutbound-blackhole",
             filter_chain_match=_Match(destination_port=wrappers_pb2.UInt32Value(value=port)),
-            filters=[cluster_proxy(names.BLACK_HOLE, model)],
+            filters=[cluster_proxy(names.BLACK_HOLE, model, proxy)],
         )
     )
     if passed is not None:
@@ -78,6 +78,7 @@ def receiving_listener(
     ips: IpVersions,
     port: int,
     model: MeshModel,
+    proxy: ProxySettings,
     *,
     keeps_source: bool,
     is_inbound: bool,
@@ -91,7 +92,7 @@ def receiving_listener(
         traffic_direction=direction.INBOUND if is_inbound else direction.OUTBOUND,
         enable_reuse_port=_FALSE,
         max_connections_to_accept_per_socket_event=wrappers_pb2.UInt32Value(value=1),
-        access_log=logs.refused_connection_logs(model.mesh_config),
+        access_log=refused_connection_logs(model.mesh_config, proxy, inbound=is_inbound),
     )
     if keeps_source:
         # Never beside `bind_to_port: false`: Envoy (1.36 to 1.40) accepts that and crashes.
@@ -114,7 +115,7 @@ def captured_outbound(
         additional_addresses=_additional(listener.further, listener.port),
         traffic_direction=base_pb2.TrafficDirection.OUTBOUND,
         continue_on_listener_filters_timeout=True,
-        access_log=logs.refused_connection_logs(model.mesh_config),
+        access_log=refused_connection_logs(model.mesh_config, proxy, inbound=False),
     )
     if listener.is_bound:
         made.enable_reuse_port.CopyFrom(_FALSE)

@@ -8,7 +8,6 @@ from mesh_discovery.config.kinds.mesh_config._proxy_config import (
     ClientCertDetails,
     GatewayTopology,
 )
-from mesh_discovery.generate._access_log import access_logs
 from mesh_discovery.generate._messages import (
     duration,
     from_ads,
@@ -30,6 +29,9 @@ from mesh_discovery.generate.listeners._manager_settings import (
     apply_settings,
     suppresses_debug_headers,
 )
+from mesh_discovery.generate.telemetry._access_logs import request_logs
+from mesh_discovery.generate.telemetry._tracing import trace
+from mesh_discovery.plan.telemetry._telemetry import side_of
 
 _TRUE = wrappers_pb2.BoolValue(value=True)
 _FALSE = wrappers_pb2.BoolValue(value=False)
@@ -132,7 +134,6 @@ def _manager(
         codec_type=_Manager.CodecType.AUTO,
         http_filters=[*filters, *route_filters(suppresses_debug_headers=suppressed)],
         upgrade_configs=[_Manager.UpgradeConfig(upgrade_type="websocket")],
-        access_log=access_logs(settings.mesh),
         generate_request_id=_TRUE,
         proxy_100_continue=True,
         stream_idle_timeout=duration(0),
@@ -149,4 +150,8 @@ def _filter(
     side: Side,
 ) -> listener_components_pb2.Filter:
     apply_settings(manager, settings, side)
+    inbound = side is Side.INBOUND
+    manager.access_log.extend(request_logs(settings.mesh, settings.proxy, inbound=inbound))
+    tracing = side_of(settings.proxy, settings.mesh, inbound=inbound).tracing
+    trace(manager, tracing, at_gateway=side is Side.GATEWAY)
     return network_filter("envoy.filters.network.http_connection_manager", manager)

@@ -5,7 +5,6 @@ from collections.abc import Iterable
 from envoy.extensions.filters.network.mongo_proxy.v3 import mongo_proxy_pb2
 from envoy.type.v3 import hash_policy_pb2
 
-from mesh_discovery.generate._access_log import access_logs
 from mesh_discovery.generate._messages import (
     address_pb2,
     base_pb2,
@@ -17,17 +16,23 @@ from mesh_discovery.generate._messages import (
 )
 from mesh_discovery.generate._passthrough import sni_lookup
 from mesh_discovery.generate.listeners._filters import network_filter
+from mesh_discovery.generate.telemetry._access_logs import connection_logs
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.plan._proxy_settings import NO_SETTINGS, ProxySettings
 from mesh_discovery.plan.l4._chains import Origin, TcpChain, TcpTarget, to_cluster
 
 
 def tcp_proxy(
-    target: TcpTarget, model: MeshModel, settings: ProxySettings = NO_SETTINGS
+    target: TcpTarget,
+    model: MeshModel,
+    settings: ProxySettings = NO_SETTINGS,
+    *,
+    inbound: bool = False,
 ) -> listener_components_pb2.Filter:
-    """Make the filter that forwards connections to a target."""
+    """Make the filter that forwards connections to a target; inbound: of those to the workload."""
     proxy = tcp_proxy_pb2.TcpProxy(
-        stat_prefix=target.stat_prefix, access_log=access_logs(model.mesh_config)
+        stat_prefix=target.stat_prefix,
+        access_log=connection_logs(model.mesh_config, settings, inbound=inbound),
     )
     if len(target.clusters) == 1:
         proxy.cluster = target.clusters[0].name
@@ -56,10 +61,14 @@ def tcp_proxy(
 
 
 def cluster_proxy(
-    cluster: str, model: MeshModel, settings: ProxySettings = NO_SETTINGS
+    cluster: str,
+    model: MeshModel,
+    settings: ProxySettings = NO_SETTINGS,
+    *,
+    inbound: bool = False,
 ) -> listener_components_pb2.Filter:
     """Make the filter that forwards connections to one cluster."""
-    return tcp_proxy(to_cluster(cluster), model, settings)
+    return tcp_proxy(to_cluster(cluster), model, settings, inbound=inbound)
 
 
 def tcp_chain(

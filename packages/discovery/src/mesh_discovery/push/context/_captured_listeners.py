@@ -30,6 +30,7 @@ from mesh_discovery.plan.capture._listeners import (
 )
 from mesh_discovery.plan.capture._outbound import CapturedOutbound, plan_captured_outbound
 from mesh_discovery.plan.policies._inbound_policies import InboundPolicies, inbound_policies
+from mesh_discovery.plan.telemetry._telemetry import settings_of
 from mesh_discovery.push.context._cache import Cache
 from mesh_discovery.push.context._made_listeners import MadeListeners, OfListener
 from mesh_discovery.push.context._model_change import ModelChange
@@ -79,7 +80,7 @@ class CapturedListeners:
                 outbound,
                 self.inbound(proxy),
                 own,
-                proxy.settings.over(self._model.mesh_config.default_config),
+                settings_of(proxy, self._model, lambda: self._scopes.of(proxy).services),
                 inbound_policies(proxy, self._model),
             ),
             self._make,

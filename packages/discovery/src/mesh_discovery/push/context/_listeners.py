@@ -12,6 +12,7 @@ from mesh_discovery.plan._proxy_settings import ProxySettings
 from mesh_discovery.plan.l4._chains import TcpChain
 from mesh_discovery.plan.l4._scoped import routes_in, targets_in
 from mesh_discovery.plan.policies._inbound_policies import InboundPolicies, inbound_policies
+from mesh_discovery.plan.telemetry._telemetry import settings_of
 from mesh_discovery.push.context._cache import Cache
 from mesh_discovery.push.context._named import named
 from mesh_discovery.push.context._scopes import Scopes
@@ -50,7 +51,7 @@ class Listeners:
         shape = ListenerShape(
             self.outbound_shape(proxy),
             self.inbound(proxy).ports,
-            proxy.settings.over(self._model.mesh_config.default_config),
+            settings_of(proxy, self._model, lambda: self._scopes.of(proxy).services),
             inbound_policies(proxy, self._model),
         )
         return self._of_shape.get(shape, self._make)

@@ -30,6 +30,7 @@ from mesh_discovery.plan.gateway._target_ports import served_hosts, target_ports
 from mesh_discovery.plan.l4._settings import settings_in
 from mesh_discovery.plan.l4._targets import Targets
 from mesh_discovery.plan.policies._inbound_policies import inbound_policies
+from mesh_discovery.plan.telemetry._telemetry import settings_of
 from mesh_discovery.plan.virtual_hosts._targets import Target as HttpTarget
 from mesh_discovery.plan.virtual_hosts._targets import Targets as HttpTargets
 from mesh_discovery.plan.virtual_hosts._targets import http_targets
@@ -145,7 +146,7 @@ class Routers:
         if proxy.naming.own_listeners:
             # Its node says where: several gateways may be on one machine.
             addresses = (proxy.outbound_address,)
-        settings = proxy.settings.over(model.mesh_config.default_config)
+        settings = settings_of(proxy, model, lambda: self._scopes.of(proxy).services)
         return RouterShape(
             scope=self._scopes.key_of(proxy),
             gateways=tuple(each.key for each in self.gateways(proxy)),

@@ -11,6 +11,7 @@ from mesh_discovery.config.kinds._checks import (
     export_to_mistakes,
     is_wildcard_host,
 )
+from mesh_discovery.config.kinds._headers import OF_LOGS, format_mistake
 from mesh_discovery.config.kinds._kind import Kind
 from mesh_discovery.config.kinds._metadata import Metadata
 from mesh_discovery.config.kinds.destination_rule._connection_pool import (
@@ -25,6 +26,7 @@ from mesh_discovery.config.kinds.destination_rule._pool_mistakes import (
 from mesh_discovery.config.kinds.gateway._tls_rules import CIPHERS
 from mesh_discovery.config.kinds.mesh_config._proxy_config import proxy_config_mistakes
 from mesh_discovery.config.kinds.mesh_config._spec import LogEncoding, MeshConfigSpec, MeshTls
+from mesh_discovery.config.kinds.mesh_config.providers._log_mistakes import label_mistakes
 from mesh_discovery.config.kinds.mesh_config.providers._mistakes import (
     default_mistakes,
     provider_mistakes,
@@ -170,13 +172,21 @@ def _stat_name(path: FieldPath, pattern: str) -> Iterator[Finding]:
 
 
 def _access_log(spec: MeshConfigSpec) -> Iterator[Finding]:
-    if spec.access_log_format and spec.access_log_encoding is LogEncoding.JSON:
-        try:
-            is_object = isinstance(json.loads(spec.access_log_format), dict)
-        except ValueError:
-            is_object = False
-        if not is_object:
-            yield ("accessLogFormat",), "with accessLogEncoding JSON it must be a JSON object"
+    path: FieldPath = ("accessLogFormat",)
+    if spec.access_log_encoding is not LogEncoding.JSON:
+        if (wrong := format_mistake(spec.access_log_format, OF_LOGS)) is not None:
+            yield path, wrong
+        return
+    if not spec.access_log_format:
+        return
+    try:
+        fields = json.loads(spec.access_log_format)
+    except ValueError:
+        fields = None
+    if not isinstance(fields, dict):
+        yield path, "with accessLogEncoding JSON it must be a JSON object"
+        return
+    yield from label_mistakes(fields, path)
 
 
 MESH_CONFIG = Kind(

@@ -15,7 +15,7 @@ from mesh_configfile import Duration
 from mesh_configfile.shapes import Finding
 from mesh_discovery._addresses import split_host_port
 from mesh_discovery.config.kinds._checks import duration_mistake
-from mesh_discovery.config.kinds._fields import SpecFields
+from mesh_discovery.config.kinds._fields import SpecFields, Unchecked
 from mesh_discovery.config.kinds._headers import header_value_mistake
 from mesh_discovery.config.kinds.mesh_config._interception import InterceptionMode
 
@@ -155,6 +155,48 @@ class ConnectionSettings(SpecFields, frozen=True):
     listener_per_connection_buffer_limit_bytes: _Count | None = None
 
 
+class TagLiteral(SpecFields, frozen=True):
+    """A tag with a value of its own."""
+
+    value: str = ""
+
+
+class TagSource(SpecFields, frozen=True):
+    """A tag with the value of a variable, or of a header."""
+
+    name: str = ""
+    default_value: str = ""
+
+
+class TracingTag(SpecFields, frozen=True):
+    """A further tag of spans."""
+
+    literal: TagLiteral | None = None
+    environment: TagSource | None = None
+    header: TagSource | None = None
+
+
+class ProxyTracing(SpecFields, frozen=True):
+    """The tracer in a proxy's bootstrap, which acts where no provider is named, and its tags."""
+
+    zipkin: Unchecked = None
+    """As all tracers here: agents read it."""
+    datadog: Unchecked = None
+    open_telemetry: Unchecked = None
+    lightstep: Unchecked = None
+    stackdriver: Unchecked = None
+    open_census_agent: Unchecked = None
+    tls_settings: Unchecked = None
+    custom_tags: dict[str, TracingTag] = msgspec.field(default_factory=dict)
+    max_path_tag_length: _Count = 0
+    sampling: Annotated[float, msgspec.Meta(ge=0, le=100)] | None = None
+    """The percentage of requests that are traced; None: 1."""
+    enable_istio_tags: bool | None = None
+
+    def __hash__(self) -> int:
+        return hash((self.sampling, self.max_path_tag_length, tuple(self.custom_tags)))
+
+
 class ProxyConfig(SpecFields, frozen=True):
     """The settings of agents that the control plane reads too."""
 
@@ -166,11 +208,15 @@ class ProxyConfig(SpecFields, frozen=True):
     proxy_headers: ProxyHeaders | None = None
     gateway_topology: GatewayTopology | None = None
     connection_settings: ConnectionSettings | None = None
+    tracing: ProxyTracing | None = None
+    zipkin_address: str = ""
+    """The older way to give the bootstrap a tracer."""
 
     def over(self, mesh: "ProxyConfig") -> "ProxyConfig":
         """Return the settings of one proxy: what it leaves out is the mesh's.
 
-        Equal settings lead to equal resources: addresses and drain times are left out.
+        Equal settings lead to equal resources: addresses, drain times and the bootstrap's tracer
+        are left out.
         """
         return ProxyConfig(
             proxy_headers=self.proxy_headers or mesh.proxy_headers,

@@ -166,6 +166,12 @@ class MeshConfigSpec(SpecFields, frozen=True):
     access_log_file: str = ""
     access_log_format: str = ""
     access_log_encoding: LogEncoding = LogEncoding.TEXT
+    enable_envoy_access_log_service: bool = False
+    """Whether logs go to the service in proxies' bootstraps, `envoyAccessLogService`, too."""
+    disable_envoy_listener_log: bool = False
+    """Whether connections that no filter chain takes are not logged."""
+    enable_tracing: bool = True
+    """Whether proxies whose bootstrap has a tracer use it where no provider is named."""
     default_service_export_to: tuple[Text, ...] = ("*",)
     default_virtual_service_export_to: tuple[Text, ...] = ("*",)
     default_destination_rule_export_to: tuple[Text, ...] = ("*",)

@@ -12,11 +12,8 @@ MESH_FIELDS = frozenset(
         "caCertificates",
         "certificates",
         "configSources",
-        "disableEnvoyListenerLog",
         "discoverySelectors",
-        "enableEnvoyAccessLogService",
         "enablePrometheusMerge",
-        "enableTracing",
         "ingressClass",
         "ingressControllerMode",
         "ingressSelector",
@@ -59,9 +56,7 @@ AGENT_FIELDS = frozenset(
         "statsdUdpAddress",
         "statusPort",
         "terminationDrainDuration",
-        "tracing",
         "tracingServiceName",
-        "zipkinAddress",
     }
 )
 """The fields of Istio's ProxyConfig, which `defaultConfig` holds, except those below.

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from mesh_configfile import FieldPath
 from mesh_configfile.shapes import Finding
 from mesh_discovery.config.kinds._checks import duration_mistake, is_header_name, percent_mistake
-from mesh_discovery.config.kinds._headers import OF_LOGS, format_mistake
+from mesh_discovery.config.kinds._headers import OF_TAGS, format_mistake
 from mesh_discovery.config.kinds._metadata import Metadata
 from mesh_discovery.config.kinds._selection import selection_mistakes
 from mesh_discovery.config.kinds.telemetry._expressions import (
@@ -115,7 +115,7 @@ def _tag(tag: CustomTag) -> Iterator[Finding]:
     if tag.formatter is not None:
         if not tag.formatter.value:
             yield ("formatter", "value"), "is empty"
-        elif (wrong := format_mistake(tag.formatter.value, OF_LOGS)) is not None:
+        elif (wrong := format_mistake(tag.formatter.value, OF_TAGS)) is not None:
             yield ("formatter", "value"), wrong
 
 

@@ -1,13 +1,13 @@
 """Mistakes in access loggers: Envoy refuses each listener with a format that it can't read."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import assert_never
 
 from mesh_configfile import FieldPath
 from mesh_configfile.shapes import Finding
 from mesh_discovery.config.kinds._checks import is_header_name
 from mesh_discovery.config.kinds._fields import Unchecked
-from mesh_discovery.config.kinds._headers import OF_LOGS, format_mistake
+from mesh_discovery.config.kinds._headers import OF_LOGS, OF_TAGS, format_mistake
 from mesh_discovery.config.kinds.mesh_config.providers._loggers import (
     FileLog,
     HttpLogService,
@@ -37,24 +37,28 @@ def logger_mistakes(logger: Logger) -> Iterator[Finding]:
             pass
         case OtelLogService(log_format=log_format):
             if log_format is not None:
-                if (wrong := format_mistake(log_format.text, OF_LOGS)) is not None:
+                if (wrong := format_mistake(log_format.text, OF_TAGS)) is not None:
                     yield ("logFormat", "text"), wrong
-                yield from label_mistakes(log_format.labels, ("logFormat", "labels"))
+                yield from label_mistakes(
+                    log_format.labels, ("logFormat", "labels"), further=OF_TAGS
+                )
         case _:
             assert_never(logger)
 
 
-def label_mistakes(value: Unchecked, path: FieldPath) -> Iterator[Finding]:
+def label_mistakes(
+    value: Unchecked, path: FieldPath, *, further: Mapping[str, str] = OF_LOGS
+) -> Iterator[Finding]:
     """Yield what is wrong with the texts of a log in JSON, however deep they are in it."""
     if isinstance(value, str):
-        if (wrong := format_mistake(value, OF_LOGS)) is not None:
+        if (wrong := format_mistake(value, further)) is not None:
             yield path, wrong
     elif isinstance(value, dict):
         for key, inner in value.items():
-            yield from label_mistakes(inner, (*path, str(key)))
+            yield from label_mistakes(inner, (*path, str(key)), further=further)
     elif isinstance(value, list):
         for index, inner in enumerate(value):
-            yield from label_mistakes(inner, (*path, index))
+            yield from label_mistakes(inner, (*path, index), further=further)
 
 
 def _format(given: LogFormat) -> Iterator[Finding]:

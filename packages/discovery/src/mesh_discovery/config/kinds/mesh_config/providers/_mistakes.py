@@ -87,12 +87,32 @@ def provider_warnings(providers: Sequence[ExtensionProvider]) -> Iterator[Findin
             )
         if tracer is not None and tracer.http is not None and tracer.grpc is not None:
             yield (index, kind, "grpc"), "has no effect beside http"
+        if each.tracer is not None:
+            for field in _variables(each.tracer):
+                yield (
+                    (index, kind, *field, "envName"),
+                    "has no effect: variables are not handed to proxies; write the value",
+                )
         authorizer = each.authorizer
         if authorizer is not None and authorizer.clear_route_cache:
             yield (
                 (index, kind, "clearRouteCache"),
                 "has no effect, as in Istio: the route stays the one that was chosen before",
             )
+
+
+def _variables(tracer: Tracer) -> Iterator[FieldPath]:
+    headers: list[tuple[FieldPath, Sequence[SentHeader]]] = []
+    if isinstance(tracer, Zipkin):
+        headers.append((("headers",), tracer.headers))
+    if isinstance(tracer, OpenTelemetry) and tracer.http is not None:
+        headers.append((("http", "headers"), tracer.http.headers))
+    if isinstance(tracer, OpenTelemetry) and tracer.grpc is not None:
+        headers.append((("grpc", "initialMetadata"), tracer.grpc.initial_metadata))
+    for path, listed in headers:
+        for index, each in enumerate(listed):
+            if each.env_name is not None:
+                yield (*path, index)
 
 
 def service_mistake(service: str) -> str | None:

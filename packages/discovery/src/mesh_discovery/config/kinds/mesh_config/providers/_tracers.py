@@ -17,7 +17,7 @@ class SentHeader(SpecFields, frozen=True):
     name: Text
     value: str | None = None
     env_name: str | None = None
-    """The variable of a proxy's environment that has the value."""
+    """The variable of the control plane's environment that has the value, which is not read."""
 
 
 class TraceContext(StrEnum):
