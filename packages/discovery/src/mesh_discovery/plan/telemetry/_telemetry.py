@@ -54,7 +54,7 @@ def telemetry_of(
 def side_of(settings: ProxySettings, mesh: MeshConfigSpec, *, inbound: bool) -> SideTelemetry:
     """Return the logs and traces of one side of a proxy; inbound: of what its workload is called.
 
-    Gateways have those of calls, whoever connects to them.
+    Gateways have those of calls, for all that connect to them.
     """
     if settings.telemetry is None:
         return mesh_logs(mesh)
