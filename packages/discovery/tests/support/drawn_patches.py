@@ -62,7 +62,7 @@ _CHAINS = (
     {"filter_chain_match": {"transport_protocol": "tls"}},
     {"filter_chain_match": {"server_names": ["a.example"]}, "filters": []},
 )
-_VALUES: dict[ApplyTo, tuple[dict[str, Any], ...]] = {
+VALUES: dict[ApplyTo, tuple[dict[str, Any], ...]] = {
     ApplyTo.LISTENER: (
         {"per_connection_buffer_limit_bytes": 100},
         {"name": "other"},
@@ -154,7 +154,7 @@ def _listener_matches(draw: st.DrawFn, apply_to: ApplyTo) -> dict[str, Any]:
 
 @st.composite
 def _patches(draw: st.DrawFn) -> dict[str, Any]:
-    apply_to = draw(st.sampled_from(list(_VALUES)))
+    apply_to = draw(st.sampled_from(list(VALUES)))
     operation = draw(st.sampled_from(sorted(OPERATIONS[apply_to])))
     match: dict[str, Any] = {"context": draw(st.sampled_from(_CONTEXTS))}
     if apply_to in OF_LISTENERS:
@@ -165,7 +165,7 @@ def _patches(draw: st.DrawFn) -> dict[str, Any]:
         match["cluster"] = {"portNumber": draw(st.sampled_from([80, 443]))}
     change: dict[str, Any] = {"operation": str(operation)}
     if operation is not Operation.REMOVE:
-        change["value"] = draw(st.sampled_from(_VALUES[apply_to]))
+        change["value"] = draw(st.sampled_from(VALUES[apply_to]))
     return {"applyTo": str(apply_to), "match": match, "patch": change}
 
 

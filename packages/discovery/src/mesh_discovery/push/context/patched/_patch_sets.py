@@ -3,7 +3,7 @@
 What patches make of a resource depends on both alone, so that a set keeps it from model to model.
 """
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import NamedTuple
 
 from mesh_discovery.config.kinds.envoy_filter._kind import ENVOY_FILTER
@@ -22,7 +22,6 @@ from mesh_discovery.plan.policies._patches import (
     patches_in,
     rules_for,
 )
-from mesh_discovery.push.context._cache import Cache
 from xds_server import Resource
 
 
@@ -37,6 +36,24 @@ class Made(NamedTuple):
     """Where it listens, if it is a listener."""
 
 
+class KeptMade:
+    """Resources that were made, for as long as contexts ask for them: those of the last two do."""
+
+    def __init__(self) -> None:
+        self._context: object = None
+        self._here: dict[Hashable, Made] = {}
+        self._before: dict[Hashable, Made] = {}
+
+    def get(self, key: Hashable, context: object, make: Callable[[], Made]) -> Made:
+        """Return what was made of a key, or make it; context: tells contexts apart."""
+        if context is not self._context:
+            self._before, self._here, self._context = self._here, {}, context
+        found = self._here.get(key)
+        if found is None:
+            found = self._here[key] = self._before.get(key) or make()
+        return found
+
+
 class PatchSet:
     """The patches of some proxies, and the resources that they made so far."""
 
@@ -47,8 +64,10 @@ class PatchSet:
         self.on_clusters = sorts.for_clusters(patches.clusters)
         self.added_clusters = sorts.added(patches.clusters, ApplyTo.CLUSTER)
         self.on_routes = sorts.for_routes(patches.routes)
-        self.made = Cache[Hashable, Made]()
-        """By the name and the version of a resource, and what else it depends on."""
+        # By the name and the version of a resource, and what else the outcome depends on.
+        self.made_listeners = KeptMade()
+        self.made_clusters = KeptMade()
+        self.made_routes = KeptMade()
 
     def is_of(self, live: frozenset[Patch]) -> bool:
         """Tell whether all of its patches are among some."""

@@ -1,6 +1,7 @@
 """The resources of proxies with their patches applied; others are passed on as they are."""
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import NamedTuple, TypeVar
 
 from mesh_discovery.config.kinds.envoy_filter._kind import ENVOY_FILTER
@@ -40,6 +41,8 @@ class Patched:
         if self._sets is not sets:
             self._failed.keep(self._sets.live)
         self._answers = Cache[tuple[int, int], _Answer](most=_MOST_ANSWERS)
+        self._mark = object()
+        """Tells this context from others."""
         self.has_patches = model.workload_rules.has(ENVOY_FILTER)
         """Whether any proxy may have some."""
 
@@ -130,13 +133,18 @@ class Patched:
             return _made(resource, before, outcome, patches.on_routes)
 
         made = [
-            self._find(("routes", side, each.name, each.version), each, patches, make)
+            self._noted(
+                patches.made_routes.get(
+                    (side, each.name, each.version), self._mark, partial(make, each)
+                ),
+                each,
+            )
             for each in plain.resources
         ]
         return _generated(plain, made)
 
     def _listener(self, resource: Resource, patches: PatchSet, *, at_gateway: bool) -> Made:
-        def make(_: Resource) -> Made:
+        def make() -> Made:
             before = listener_pb2.Listener.FromString(resource.body)
             some = sorts.for_listener(patches.on_listeners, resource.name)
             outcome = sorts.patched_listener(before, some, at_gateway=at_gateway)
@@ -144,32 +152,26 @@ class Patched:
             made = _made(resource, before, outcome, some)
             return made._replace(addresses=tuple(_addresses(after)))
 
-        key = "listener", at_gateway, resource.name, resource.version
-        return self._find(key, resource, patches, make)
+        key = at_gateway, resource.name, resource.version
+        return self._noted(patches.made_listeners.get(key, self._mark, make), resource)
 
     def _cluster(self, resource: Resource, patches: PatchSet, *, at_gateway: bool) -> Made:
         some = sorts.for_cluster(patches.on_clusters, resource.name, at_gateway=at_gateway)
         if not some:
             return Made(resource)
 
-        def make(_: Resource) -> Made:
+        def make() -> Made:
             before = cluster_pb2.Cluster.FromString(resource.body)
             return _made(resource, before, sorts.patched_cluster(before, some), some)
 
-        key = "cluster", at_gateway, resource.name, resource.version
-        return self._find(key, resource, patches, make)
+        key = at_gateway, resource.name, resource.version
+        return self._noted(patches.made_clusters.get(key, self._mark, make), resource)
 
-    def _find(
-        self,
-        key: tuple[object, ...],
-        resource: Resource,
-        patches: PatchSet,
-        make: Callable[[Resource], Made],
-    ) -> Made:
-        found = patches.made.get(key, lambda _: make(resource))
-        if found.applied:
-            self._failed.note(resource.name, found.applied, found.failures)
-        return found
+    def _noted(self, made: Made, resource: Resource) -> Made:
+        """Take note of how patches went at a resource."""
+        if made.applied:
+            self._failed.note(resource.name, made.applied, made.failures)
+        return made
 
     def _added(
         self,
