@@ -8,6 +8,7 @@ import pytest
 from mesh_configfile import Duration
 from mesh_discovery.config.kinds.mesh_config._proxy_config import (
     ClientCertDetails,
+    ConnectionSettings,
     GatewayTopology,
     ProxyConfig,
     ProxyHeaders,
@@ -60,6 +61,18 @@ def test_a_part_that_can_not_be_read_is_left_out_and_told(
     assert own.gateway_topology is None
     assert own.connection_settings is not None
     assert [record.part for record in caplog.records] == ["proxyHeaders", "gatewayTopology"]  # type: ignore[attr-defined]
+
+
+def test_numbers_are_whole_that_metadata_has_as_floats() -> None:
+    own = settings(
+        {
+            "gatewayTopology": {"numTrustedProxies": 2.0},
+            "connectionSettings": {"httpMaxConcurrentStreams": 5.0},
+        }
+    )
+
+    assert own.gateway_topology == GatewayTopology(num_trusted_proxies=2)
+    assert own.connection_settings == ConnectionSettings(http_max_concurrent_streams=5)
 
 
 def test_proxies_of_equal_settings_are_equal_and_have_one_hash() -> None:

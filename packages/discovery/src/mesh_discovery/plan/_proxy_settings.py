@@ -78,7 +78,7 @@ def _config(given: object, *, node: str) -> ProxyConfig:
         value = config.get(name)
         if value is None:
             continue
-        part: dict[str, Value] = {name: value}
+        part: dict[str, Value] = {name: _with_whole_numbers(value)}
         findings = list(differences(part, ProxyConfig))
         findings = findings or list(proxy_config_mistakes(decode(part, ProxyConfig)))
         if not findings:
@@ -93,6 +93,17 @@ def _config(given: object, *, node: str) -> ProxyConfig:
             },
         )
     return decode(good, ProxyConfig) if good else _NO_CONFIG
+
+
+def _with_whole_numbers(value: Value) -> Value:
+    """Return a value with whole numbers as such: in a node's metadata all numbers are floats."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, list):
+        return [_with_whole_numbers(each) for each in value]
+    if isinstance(value, dict):
+        return {key: _with_whole_numbers(each) for key, each in value.items()}
+    return value
 
 
 def _idle_timeout(given: object, *, node: str) -> Duration | None:
