@@ -69,7 +69,7 @@ async def test_each_pod_of_a_headless_service_is_reached_by_its_address_and_its_
         assert reply is not None
         assert reply.json()["app"] == pod.name
         entry = await client.logged(authority=host)
-        assert entry["upstream_cluster"] == "outbound|8080||h.b.svc.cluster.local;"
+        assert entry["upstream_cluster"] == "outbound|8080||h.b.svc.cluster.local"
     # A pod calls the others, and itself, as any client does.
     for pod in pods:
         answer = await line(pods[0].namespace, pod.address, 7000, b"hello\n")

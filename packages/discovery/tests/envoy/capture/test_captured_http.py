@@ -172,7 +172,7 @@ async def test_an_undeclared_port_takes_both_versions_of_http_and_tcp_by_their_c
     await get_http2(client.namespace, VIP, 80, "s.b")
     entry = await server.logged(protocol="HTTP/2")
     assert entry["downstream_peer_uri_san"] == SPIFFE
-    assert entry["upstream_cluster"] == "inbound|8080||;"
+    assert entry["upstream_cluster"] == "inbound|8080||"
     assert await line(client.namespace, "10.9.0.2", 7000, b"hello\n") == b"s:hello\n"
-    entry = await server.logged(upstream_cluster="inbound|7070||;")
+    entry = await server.logged(upstream_cluster="inbound|7070||")
     assert entry["method"] is None

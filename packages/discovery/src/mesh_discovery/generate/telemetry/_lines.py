@@ -41,6 +41,9 @@ _FIELDS = {
 }
 """The fields of Istio's logs, in their order; the lines of text have the same."""
 
+_OF_CALLERS = {"downstream_peer_uri_san": "%DOWNSTREAM_PEER_URI_SAN%"}
+"""A field that lines of JSON have besides: the identity of the caller."""
+
 _QUOTED = frozenset(
     {
         "upstream_transport_failure_reason",
@@ -73,7 +76,7 @@ def line_format(line: TextLine | JsonLine, *, omits_empty: bool = False) -> _For
     """Make the format of a line."""
     made = _Format(omit_empty_values=omits_empty)
     if isinstance(line, JsonLine):
-        fields = json.loads(line.fields) if line.fields else _FIELDS
+        fields = json.loads(line.fields) if line.fields else _FIELDS | _OF_CALLERS
         made.json_format.CopyFrom(struct_pb2.Struct())
         made.json_format.update(fields)
         text = line.fields
