@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry
@@ -16,6 +17,7 @@ from mesh_discovery.config._loader import ConfigLoader
 from mesh_discovery.plan._proxy import Proxy, parse_proxy
 from mesh_discovery.push._config_store import ConfigStore
 from mesh_discovery.push.context._context import PushContext
+from mesh_discovery.push.key_sets._key_set_fetcher import KeySetFetcher
 from mesh_discovery.push.registration._registered_workloads import RegisteredWorkloads
 from mesh_discovery.push.registration._workload_observer import WorkloadObserver
 from mesh_discovery.running._authority import open_authority
@@ -117,11 +119,13 @@ async def scene_plane(directory: Path, ca_dir: Path) -> AsyncIterator[ScenePlane
     registry = CollectorRegistry()
     loader = ConfigLoader(directory)
     workloads = RegisteredWorkloads(grace_s=config.workload_grace_s)
+    key_sets = KeySetFetcher()
     store = ConfigStore(
         loader.load(),
         metrics=Metrics(registry, version="0"),
         trust_domain=config.trust_domain,
         workloads=workloads,
+        key_sets=key_sets,
     )
     observer = WorkloadObserver(store, workloads)
     opened = await open_authority(
@@ -131,6 +135,7 @@ async def scene_plane(directory: Path, ca_dir: Path) -> AsyncIterator[ScenePlane
     async with (
         serving(server, [PlainListener(host="127.0.0.1", port=0)]) as bound,
         observer.running(server.notify),
+        key_sets.running(partial(store.rebuild, server.notify)),
     ):
         yield ScenePlane(
             directory=directory,
