@@ -23,6 +23,7 @@ from mesh_discovery.plan.reachability._services import (
     unreachable_services,
 )
 from mesh_discovery.plan.sidecars._unused import same_sidecars, unused_sidecars
+from mesh_discovery.plan.telemetry._unused import unused_telemetry
 
 
 class _Part(NamedTuple):
@@ -49,6 +50,7 @@ _PARTS = (
     _Part(unused_gateways, same_gateways, of_services=False),
     _Part(_sidecars, same_sidecars),
     _Part(unusable_providers, same_providers),
+    _Part(unused_telemetry, same_providers),
 )
 """The sorts of problems that are found all together."""
 

@@ -17,10 +17,10 @@ def levels(
     its own namespace, then all there that choose it, oldest first.
     """
     found = rules.applying(TELEMETRY, workload)
-    of_mesh = _first_for_all(found, root_namespace)
-    of_namespace = _first_for_all(found, workload.namespace)
+    of_mesh = first_for_all(found, root_namespace)
+    of_namespace = first_for_all(found, workload.namespace)
     chosen = [
-        each for each in found if each.namespace == workload.namespace and not _is_for_all(each)
+        each for each in found if each.namespace == workload.namespace and not is_for_all(each)
     ]
     listed = dict.fromkeys((*of_mesh, *of_namespace, *chosen))
     return tuple(each.spec for each in listed)
@@ -31,13 +31,15 @@ def is_about(match: ModeMatch | None, mode: WorkloadMode) -> bool:
     return match is None or match.mode in (WorkloadMode.CLIENT_AND_SERVER, mode)
 
 
-def _is_for_all(rule: WorkloadRule[TelemetrySpec]) -> bool:
+def is_for_all(rule: WorkloadRule[TelemetrySpec]) -> bool:
+    """Tell whether an object is for all workloads that its namespace reaches."""
     selection = rule.spec.selection
     return not selection.labels and not selection.gateways
 
 
-def _first_for_all(
+def first_for_all(
     rules: Sequence[WorkloadRule[TelemetrySpec]], namespace: str
 ) -> tuple[WorkloadRule[TelemetrySpec], ...]:
-    found = (each for each in rules if each.namespace == namespace and _is_for_all(each))
+    """Return the oldest object of a namespace that is for all workloads, if there is one."""
+    found = (each for each in rules if each.namespace == namespace and is_for_all(each))
     return tuple(islice(found, 1))
