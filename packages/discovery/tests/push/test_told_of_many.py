@@ -54,6 +54,28 @@ def policy(mode: str, namespace: str = "a") -> str:
     )
 
 
+def for_workloads(
+    kind: str, spec: str, *, namespace: str = "a", group: str = "security.istio.io/v1"
+) -> str:
+    return (
+        f"apiVersion: {group}\nkind: {kind}\n"
+        f"metadata: {{name: of-workloads, namespace: {namespace}}}\nspec: {spec}\n"
+    )
+
+
+DENY = "action: DENY, rules: [{}]"
+WORKLOADS_OF_SOURCE = "workloadSelector: {labels: {app: source}}"
+OF_SOURCE = "selector: {matchLabels: {app: source}}"
+TOKENS = "jwtRules: [{issuer: 'https://i.example', jwksUri: 'https://i.example/keys'}]"
+LOGS = "accessLogging: [{providers: [{name: envoy}]}]"
+NETWORKING = "networking.istio.io/v1alpha3"
+
+
+def patch(apply_to: str, value: str, more: str = "") -> str:
+    change = f"{{applyTo: {apply_to}, patch: {{operation: MERGE, value: {value}}}}}"
+    return for_workloads("EnvoyFilter", f"{{{more}configPatches: [{change}]}}", group=NETWORKING)
+
+
 BY_SOURCE = (
     f"{{hosts: [{DB}], http: [{{match: [{{sourceLabels: {{app: source}}}}], timeout: 1s, "
     f"route: [{{destination: {{host: {DB}}}}}]}}]}}"
@@ -83,6 +105,9 @@ def mesh(tmp_path: Path, proxies: dict[str, list[Proxy]]) -> Mesh:
 
 
 IMPORT_WEB, IMPORT_DB = {"a, imports web"}, {"a, imports db"}
+ENFORCING_OF_A = {"a", "a, source of routes", "router of a"} | IMPORT_WEB | IMPORT_DB
+"""Proxies without interception serve nothing here, and have no inbound listeners."""
+ENFORCING = ENFORCING_OF_A | {"b", "router of b"}
 CHANGES = {
     "endpoint of web": (
         {"web": service("web", "10.1.0.1", "10.1.0.9")},
@@ -135,6 +160,38 @@ CHANGES = {
             **{shape: {"CDS", "EDS", "LDS"} for shape in IMPORT_WEB | IMPORT_DB},
             "a, no interception": {"CDS", "EDS"},
         },
+    ),
+    "AuthorizationPolicy of a": (
+        {"more": for_workloads("AuthorizationPolicy", f"{{{DENY}}}")},
+        {shape: {"LDS"} for shape in ENFORCING_OF_A},
+    ),
+    "AuthorizationPolicy by labels": (
+        {"more": for_workloads("AuthorizationPolicy", f"{{{OF_SOURCE}, {DENY}}}")},
+        {"a, source of routes": {"LDS"}},
+    ),
+    "AuthorizationPolicy of the mesh": (
+        {"more": for_workloads("AuthorizationPolicy", f"{{{DENY}}}", namespace="istio-system")},
+        {shape: {"LDS"} for shape in ENFORCING},
+    ),
+    "RequestAuthentication of b": (
+        {"more": for_workloads("RequestAuthentication", f"{{{TOKENS}}}", namespace="b")},
+        {shape: {"LDS"} for shape in ("b", "router of b")},
+    ),
+    "Telemetry by labels": (
+        {
+            "more": for_workloads(
+                "Telemetry", f"{{{OF_SOURCE}, {LOGS}}}", group="telemetry.istio.io/v1"
+            )
+        },
+        {"a, source of routes": {"LDS"}},
+    ),
+    "EnvoyFilter of clusters, by labels": (
+        {"more": patch("CLUSTER", "{alt_stat_name: x}", f"{WORKLOADS_OF_SOURCE}, ")},
+        {"a, source of routes": {"CDS"}},
+    ),
+    "EnvoyFilter of routes": (
+        {"more": patch("VIRTUAL_HOST", "{include_request_attempt_count: false}")},
+        {shape: {"RDS"} for shape in OF_A | IMPORT_WEB | IMPORT_DB | {"router of a"}},
     ),
     "a file that says the same in other words": (
         {"routes": "# a remark\n" + route(WEB, WEB)},
