@@ -107,6 +107,10 @@ def test_each_difference_is_told_with_its_place(section: str, value: Any, told: 
     assert [str(each) for each in differences(EXPECTED, held)] == [told]
 
 
+def test_a_token_that_envoy_does_not_show_is_no_difference() -> None:
+    assert first_difference({"a": {"token": "t"}}, {"a": {"token": "[redacted]"}}) is None
+
+
 def test_something_that_it_would_not_be_given_is_told() -> None:
     held = read_config_dump(WHOLE)
 

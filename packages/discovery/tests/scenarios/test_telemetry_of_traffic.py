@@ -214,7 +214,7 @@ EVERY_PROVIDER = {
         "zipkin: {SERVICE, traceContextOption: USE_B3_WITH_W3C_PROPAGATION, path: /spans}"
     ),
     "datadog": "datadog: {SERVICE}",
-    "skywalking": "skywalking: {SERVICE}",
+    "skywalking": "skywalking: {SERVICE, accessToken: t}",
     "otel": (
         "opentelemetry: {SERVICE, grpc: {timeout: 1s, initialMetadata: [{name: x-a, value: b}]},"
         " resourceDetectors: {environment: {}, dynatrace: {}}}"
