@@ -205,7 +205,7 @@ def looked_at(patches: list[dict[str, Any]]) -> Outcome[Listener]:
         (change("NETWORK_FILTER", "ADD", RBAC), "ends the chain"),
         (change("NETWORK_FILTER", "REMOVE", **AT_TCP), "no filters"),
         (change("HTTP_FILTER", "REMOVE", **BEFORE_ROUTER), "is not one that ends a chain"),
-        (change("HTTP_FILTER", "INSERT_FIRST", {"name": "x"}), "has no typed_config"),
+        (change("HTTP_FILTER", "INSERT_FIRST", {"name": "x"}), "typed_config: is missing"),
         (change("LISTENER", "MERGE", {"name": "other"}), 'the name would be "other"'),
         (
             change(

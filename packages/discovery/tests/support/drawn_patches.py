@@ -52,6 +52,38 @@ _NETWORK = (
             "http_filters": [_HTTP[0], _HTTP[2]],
         },
     },
+    {
+        "name": MANAGER,
+        "typed_config": {
+            "@type": f"{FILTERS}.network.http_connection_manager.v3.HttpConnectionManager",
+            "upgrade_configs": [{"upgrade_type": "websocket"}],
+            "common_http_protocol_options": {"idle_timeout": "5s"},
+        },
+    },
+    {
+        "name": MANAGER,
+        "typed_config": {
+            "@type": f"{FILTERS}.network.http_connection_manager.v3.HttpConnectionManager",
+            "xff_num_trusted_hops": 2,
+            "original_ip_detection_extensions": [
+                {
+                    "name": "x",
+                    "typed_config": {
+                        "@type": "type.googleapis.com/envoy.extensions.http."
+                        "original_ip_detection.xff.v3.XffConfig"
+                    },
+                }
+            ],
+        },
+    },
+    {
+        "name": TCP_PROXY["name"],
+        "typed_config": {
+            "@type": f"{FILTERS}.network.tcp_proxy.v3.TcpProxy",
+            "idle_timeout": "5s",
+            "weighted_clusters": {"clusters": [{"name": "a", "weight": 1}]},
+        },
+    },
     {"name": "none"},
 )
 _CHAINS = (
@@ -59,6 +91,16 @@ _CHAINS = (
     {"filter_chain_match": {"destination_port": 9999}, "filters": [TCP_PROXY]},
     {"name": "x", "filters": [_NETWORK[1]]},
     {"transport_socket_connect_timeout": "5s"},
+    {
+        "transport_socket": {
+            "name": "envoy.transport_sockets.tls",
+            "typed_config": {
+                "@type": "type.googleapis.com/"
+                "envoy.extensions.transport_sockets.tls.v3.DownstreamTlsContext",
+                "common_tls_context": {"alpn_protocols": ["h2"]},
+            },
+        }
+    },
     {"filter_chain_match": {"transport_protocol": "tls"}},
     {"filter_chain_match": {"server_names": ["a.example"]}, "filters": []},
 )
@@ -68,6 +110,13 @@ VALUES: dict[ApplyTo, tuple[dict[str, Any], ...]] = {
         {"name": "other"},
         {"transparent": True},
         {"bind_to_port": False},
+        {"tcp_backlog_size": 1, "freebind": True, "enable_mptcp": False},
+        {"access_log": [{"name": "none"}]},
+        {"connection_balance_config": {"exact_balance": {}}},
+        {"listener_filters_timeout": "-1s"},
+        {"udp_listener_config": {}},
+        {"additional_addresses": [{"address": {"pipe": {"path": "/a"}}}]},
+        {"use_original_dst": True, "traffic_direction": "OUTBOUND"},
         {"default_filter_chain": {"filters": [TCP_PROXY]}},
         {"filter_chains": [{"filters": [TCP_PROXY]}]},
         {"socket_options": [{"level": 1, "name": 9, "int_value": 1, "state": "STATE_PREBIND"}]},
@@ -93,6 +142,10 @@ VALUES: dict[ApplyTo, tuple[dict[str, Any], ...]] = {
         {"name": "y", "domains": ["*"]},
         {"domains": ["y.example"]},
         {"require_tls": "ALL"},
+        {"rate_limits": [{"actions": [{"remote_address": {}}]}]},
+        {"hedge_policy": {"initial_requests": 0}},
+        {"typed_per_filter_config": {"x": {"@type": f"{FILTERS}.http.cors.v3.CorsPolicy"}}},
+        {"virtual_clusters": [{"name": "x"}]},
         {"retry_policy": {"retry_on": "5xx", "num_retries": 1}},
         {"request_headers_to_remove": ["x-a"]},
     ),
@@ -100,6 +153,22 @@ VALUES: dict[ApplyTo, tuple[dict[str, Any], ...]] = {
         ROUTE,
         {"match": {"path": "/x"}, "redirect": {"path_redirect": "/y"}},
         {"route": {"timeout": "1s"}},
+        {"route": {"weighted_clusters": {"clusters": [{"name": "a", "weight": 0}]}}},
+        {"route": {"weighted_clusters": {"clusters": [{"name": "a", "weight": 1}]}}},
+        {"route": {"prefix_rewrite": "/a"}},
+        {"route": {"regex_rewrite": {"pattern": {"regex": "a"}, "substitution": "\\1"}}},
+        {"route": {"host_rewrite_literal": "a", "retry_policy": {"retry_on": "unknown"}}},
+        {"route": {"rate_limits": [{"stage": 11, "actions": []}]}},
+        {"route": {"hash_policy": [{"header": {"header_name": ""}}]}},
+        {"route": {"request_mirror_policies": [{"cluster": "a"}], "cluster_header": "x"}},
+        {"match": {"path_separated_prefix": "/a/"}},
+        {"match": {"headers": [{"name": "a", "string_match": {"exact": "b"}}]}},
+        {"match": {"query_parameters": [{"name": ""}]}},
+        {"match": {"connect_matcher": {}}},
+        {"match": {"path_match_policy": {"name": "none"}}},
+        {"redirect": {"path_redirect": "/a", "prefix_rewrite": "/b"}},
+        {"redirect": {"response_code": "SEE_OTHER", "scheme_redirect": "x"}},
+        {"direct_response": {"status": 200, "body": {"inline_string": "x" * 5000}}},
         {"redirect": {"host_redirect": "a"}},
         {"direct_response": {"status": 204}},
         {"match": {"safe_regex": {"regex": "("}}},
@@ -121,6 +190,24 @@ VALUES: dict[ApplyTo, tuple[dict[str, Any], ...]] = {
         {"outlier_detection": {"consecutive_5xx": 1}},
         {"upstream_bind_config": {"source_address": {"address": "127.0.0.1", "port_value": 0}}},
         {"http2_protocol_options": {}},
+        {
+            "typed_extension_protocol_options": {
+                "envoy.extensions.upstreams.http.v3.HttpProtocolOptions": {
+                    "@type": "type.googleapis.com/"
+                    "envoy.extensions.upstreams.http.v3.HttpProtocolOptions",
+                    "explicit_http_config": {"http2_protocol_options": {}},
+                }
+            }
+        },
+        {"load_balancing_policy": {"policies": []}},
+        {"lb_subset_config": {"fallback_policy": "ANY_ENDPOINT", "subset_selectors": [{}]}},
+        {"filters": [{"name": "none"}]},
+        {"transport_socket": {"name": "envoy.transport_sockets.tls"}},
+        {"dns_lookup_family": "V6_ONLY", "respect_dns_ttl": True},
+        {"cluster_type": {"name": "none"}},
+        {"common_lb_config": {"healthy_panic_threshold": {"value": 200}}},
+        {"max_requests_per_connection": 1, "track_cluster_stats": {"request_response_sizes": True}},
+        {"outlier_detection": {"max_ejection_percent": 101}},
         {"health_checks": [{"timeout": "1s"}]},
         {
             "name": "mine",

@@ -6,11 +6,10 @@ Configurations in `Any` fields are looked into, as Envoy does.
 
 import functools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any as Unchecked
 from typing import NamedTuple
 
-import re2
 from google.protobuf.any_pb2 import Any
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
@@ -19,18 +18,20 @@ from validate import validate_pb2
 from mesh_configfile import FieldPath
 from mesh_configfile.shapes import Finding
 from mesh_discovery.envoy_api._message_types import type_in, unpacked
+from mesh_discovery.envoy_api._type_checks import TypeCheck, type_checks
 from mesh_discovery.envoy_api._value_checks import (
     Check,
     both,
     list_check,
+    not_negative,
     of_keys,
     of_wrapper,
     size_check,
     value_check,
 )
 
-_REGEX = "envoy.type.matcher.v3.RegexMatcher"
 _WRAPPER = re.compile(r"google\.protobuf\.[A-Za-z0-9]+Value")
+_DURATION = "google.protobuf.Duration"
 _ANY = "google.protobuf.Any"
 
 
@@ -55,6 +56,7 @@ class _Type(NamedTuple):
     always: tuple[tuple[str, Check], ...]
     """Of fields that have a value, set or not."""
     given: Mapping[str, _Field]
+    demands: tuple[TypeCheck, ...]
 
 
 def constraint_mistakes(message: Message, path: FieldPath = ()) -> list[Finding]:
@@ -77,16 +79,15 @@ def _look(message: Message, path: FieldPath, found: list[Finding]) -> None:
 
 def _look_at_fields(message: Message, path: FieldPath, found: list[Finding]) -> None:
     descriptor = message.DESCRIPTOR
-    if descriptor.full_name == _REGEX:
-        found += _regex_mistakes(message, path)
     known = _type(descriptor)
+    told = (demand(message) for demand in known.demands)
+    found += [((*path, each[0]), each[1]) for each in told if each is not None]
     for oneof in known.oneofs:
         if message.WhichOneof(oneof) is None:
             names = [each.name for each in descriptor.oneofs_by_name[oneof].fields]
             found.append((path, f"needs one of {', '.join(names)}"))
-    for name in known.required:
-        if not message.HasField(name):
-            found.append(((*path, name), "is missing"))
+    missing = (name for name in known.required if not message.HasField(name))
+    found += [((*path, name), "is missing") for name in missing]
     for name, check in known.always:
         if (wrong := check(getattr(message, name))) is not None:
             found.append(((*path, name), wrong))
@@ -111,21 +112,6 @@ def _look_at_field(value: Unchecked, field: _Field, path: FieldPath, found: list
             _look(item, (*path, key), found)
 
 
-def _regex_mistakes(message: Unchecked, path: FieldPath) -> Iterator[Finding]:
-    """Look at a regular expression as Envoy does."""
-    try:
-        re2.compile(message.regex, _quiet())
-    except re2.error:
-        yield (*path, "regex"), f'"{message.regex[:80]}" is not a regular expression of RE2'
-
-
-@functools.cache
-def _quiet() -> re2.Options:
-    options = re2.Options()
-    options.log_errors = False
-    return options
-
-
 @functools.cache
 def _type(descriptor: Descriptor) -> _Type:
     required: list[str] = []
@@ -146,7 +132,7 @@ def _type(descriptor: Descriptor) -> _Type:
         for each in descriptor.oneofs
         if each.GetOptions().Extensions[validate_pb2.required]
     )
-    return _Type(tuple(oneofs), tuple(required), tuple(always), given)
+    return _Type(tuple(oneofs), tuple(required), tuple(always), given, type_checks(descriptor))
 
 
 def _is_required(rules: Unchecked) -> bool:
@@ -173,6 +159,8 @@ def _field(field: FieldDescriptor, rules: Unchecked) -> _Field:
         whole = value_check(rules, field)
     if whole is not None and inner is not None and _WRAPPER.fullmatch(inner.full_name):
         whole = of_wrapper(whole)
+    if whole is None and inner is not None and inner.full_name == _DURATION:
+        whole = not_negative
     return _Field(
         name=field.name,
         is_map=is_map,

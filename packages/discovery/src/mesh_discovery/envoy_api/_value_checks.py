@@ -41,6 +41,11 @@ def of_wrapper(check: Check) -> Check:
     return lambda wrapper: check(wrapper.value)
 
 
+def not_negative(value: Unchecked) -> str | None:
+    """Look at a duration without constraints: Envoy takes no negative one anywhere."""
+    return "must not be negative" if value.seconds < 0 or value.nanos < 0 else None
+
+
 def list_check(rules: Unchecked) -> Check | None:
     """Return the check of a list as a whole, if there is one."""
     least, most = rules.min_items, rules.max_items

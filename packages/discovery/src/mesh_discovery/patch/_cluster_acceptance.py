@@ -17,11 +17,15 @@ def cluster_mistakes(cluster: cluster_pb2.Cluster) -> Iterator[str]:
     yield from broken_constraints(cluster)
     yield from _balancing_mistakes(cluster)
     if cluster.HasField("cluster_type"):
+        if not cluster.cluster_type.HasField("typed_config"):
+            yield "cluster_type has no typed_config"
         return
     original = cluster.type == _Cluster.ORIGINAL_DST
     provided = cluster.lb_policy == _Cluster.CLUSTER_PROVIDED
     if original != provided and not cluster.HasField("load_balancing_policy"):
         yield "lb_policy CLUSTER_PROVIDED goes with the type ORIGINAL_DST, and with that alone"
+    if provided and cluster.HasField("lb_subset_config"):
+        yield "lb_policy CLUSTER_PROVIDED excludes lb_subset_config"
     if cluster.type == _Cluster.EDS and not cluster.eds_cluster_config.HasField("eds_config"):
         yield "a cluster of type EDS needs eds_cluster_config.eds_config"
     if cluster.type != _Cluster.EDS and cluster.HasField("eds_cluster_config"):

@@ -11,6 +11,8 @@ from mesh_discovery.generate._messages import route_pb2
 from mesh_discovery.patch._merging import Configured
 
 _ADDED = ("request_headers_to_add", "response_headers_to_add")
+_MOST_BYTES = 4096
+"""Of a direct response, unless the table says another number."""
 _REMOVED = ("request_headers_to_remove", "response_headers_to_remove")
 
 
@@ -21,9 +23,15 @@ def table_mistakes(configuration: route_pb2.RouteConfiguration) -> Iterator[str]
         if count > 1:
             yield f"two virtual hosts have the domain {domain}"
     yield from _header_mistakes(configuration)
+    most = _MOST_BYTES
+    if configuration.HasField("max_direct_response_body_size_bytes"):
+        most = configuration.max_direct_response_body_size_bytes.value
     for host in configuration.virtual_hosts:
         yield from _header_mistakes(host)
         for route in host.routes:
+            size = len(route.direct_response.body.inline_string.encode())
+            if size > most:
+                yield f"the body of a direct response has {size} bytes; {most} at most are taken"
             yield from _header_mistakes(route)
             for cluster in route.route.weighted_clusters.clusters:
                 yield from _header_mistakes(cluster)

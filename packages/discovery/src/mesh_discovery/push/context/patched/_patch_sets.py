@@ -34,6 +34,8 @@ class Made(NamedTuple):
     failures: tuple[Failure, ...] = ()
     addresses: tuple[str, ...] = ()
     """Where it listens, if it is a listener."""
+    moved: bool = False
+    """Whether it listens elsewhere than without patches."""
 
 
 class KeptMade:

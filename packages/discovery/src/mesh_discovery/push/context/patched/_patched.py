@@ -5,6 +5,7 @@ from functools import partial
 from typing import NamedTuple, TypeVar
 
 from mesh_discovery.config.kinds.envoy_filter._kind import ENVOY_FILTER
+from mesh_discovery.config.kinds.envoy_filter._spec import ApplyTo
 from mesh_discovery.generate._messages import cluster_pb2, listener_pb2, route_pb2
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.patch import _sorts as sorts
@@ -96,8 +97,11 @@ class Patched:
     def _listeners(self, proxy: Proxy, plain: Generated, patches: PatchSet) -> Generated:
         at_gateway = not proxy.is_sidecar
         made = [self._listener(each, patches, at_gateway=at_gateway) for each in plain.resources]
+        taken = {where for each in made if not each.moved for where in each.addresses}
+        for index, each in enumerate(made):
+            if each.moved and each.resource is not None:
+                made[index] = self._at_free_addresses(each, plain.resources[index], taken)
         names = {each.resource.name for each in made if each.resource is not None}
-        taken = {where for each in made if each.resource is not None for where in each.addresses}
         for patch in patches.added_listeners:
             if not isinstance(patch.value, listener_pb2.Listener):
                 continue
@@ -150,7 +154,9 @@ class Patched:
             outcome = sorts.patched_listener(before, some, at_gateway=at_gateway)
             after = outcome.message if outcome.message is not None else before
             made = _made(resource, before, outcome, some)
-            return made._replace(addresses=tuple(_addresses(after)))
+            addresses = tuple(_addresses(after))
+            moved = addresses != tuple(_addresses(before))
+            return made._replace(addresses=addresses, moved=moved)
 
         key = at_gateway, resource.name, resource.version
         return self._noted(patches.made_listeners.get(key, self._mark, make), resource)
@@ -166,6 +172,19 @@ class Patched:
 
         key = at_gateway, resource.name, resource.version
         return self._noted(patches.made_clusters.get(key, self._mark, make), resource)
+
+    def _at_free_addresses(self, made: Made, plain: Resource, taken: set[str]) -> Made:
+        """Return a listener that patches gave other addresses, or as it was if they are taken."""
+        both = taken.intersection(made.addresses)
+        if not both:
+            taken.update(made.addresses)
+            return made
+        for patch in made.applied:
+            if patch.apply_to is ApplyTo.LISTENER:
+                self._fail(patch, plain.name, f"another listener has {', '.join(sorted(both))}")
+        before = tuple(_addresses(listener_pb2.Listener.FromString(plain.body)))
+        taken.update(before)
+        return Made(plain, addresses=before)
 
     def _noted(self, made: Made, resource: Resource) -> Made:
         """Take note of how patches went at a resource."""
