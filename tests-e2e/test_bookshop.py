@@ -1,4 +1,4 @@
-"""The bookshop example as its README walks through it: versions, weights, faults, a failover."""
+"""The bookshop as its README walks through it: versions, weights, faults, a failover, access."""
 
 import re
 import shutil
@@ -133,6 +133,17 @@ class TestWalk:
         answers = [await _stars(shop) for _ in range(20)]
         assert None not in answers
         assert answers[-1] == "ratings-south"
+
+    async def test_ratings_are_for_the_reviews_alone(self, shop: Bookshop) -> None:
+        shop.take_step("6-access")
+        page = shop.mesh.workload("page").instance.addresses.outbound
+
+        async def denied() -> bool:
+            text = await _get(f"http://{page}:9080/", {"Host": "ratings"})
+            return text == "RBAC: access denied"
+
+        await until(denied, what="the page being denied")
+        assert await _stars(shop) is not None
 
 
 async def _stars(shop: Bookshop) -> str | None:
