@@ -22,6 +22,7 @@ from mesh_discovery.plan.telemetry._values import (
     TextLine,
     Tracing,
 )
+from mesh_discovery.plan.telemetry._workload_tags import workload_tags
 from xds_server import Node
 
 Build = Callable[..., MeshModel]
@@ -83,6 +84,7 @@ def proxy(kind: str = "sidecar", **metadata: object) -> Proxy:
         Node(
             id=f"{kind}~127.0.0.9~w.default~default.svc.cluster.local",
             cluster="w.default",
+            user_agent="envoy/1.40.0",
             metadata={"LABELS": {"app": "w"}, **metadata},  # type: ignore[dict-item]
         )
     )
@@ -353,7 +355,7 @@ def test_tags_of_a_level_replace_those_of_wider_ones(model_of: Build) -> None:
             Tag("f", "header", "g"),
             Tag("h", "formatter", "%PROTOCOL%"),
         ),
-        istio_tags=False,
+        istio_tags=(),
         max_path_length=7,
         samples_by_request_id=False,
         service_name="w.default",
@@ -372,7 +374,8 @@ def test_the_length_of_tags_is_the_providers_own_before_the_proxys(model_of: Bui
 def test_a_tracer_of_the_bootstrap_acts_where_no_provider_is_named(model_of: Build) -> None:
     tags = {"a": {"literal": {"value": "b"}}, "c": {"header": {"name": "d"}}}
     own = proxy(PROXY_CONFIG={"tracing": {"zipkin": {"address": "z:9411"}, "customTags": tags}})
-    wanted = Tracing(tags=(Tag("a", "literal", "b"), Tag("c", "header", "d")))
+    tags_wanted = (Tag("a", "literal", "b"), Tag("c", "header", "d"))
+    wanted = Tracing(tags=tags_wanted, istio_tags=workload_tags(own))
 
     assert traced(model_of(SERVICE + mesh()), own) == (wanted, wanted)
     assert found(model_of(SERVICE + mesh(enableTracing=False)), own) is None
@@ -381,6 +384,33 @@ def test_a_tracer_of_the_bootstrap_acts_where_no_provider_is_named(model_of: Bui
     assert client is not None
     assert client.provider is not None
     assert client.tags == wanted.tags
+
+
+def test_an_envoy_that_makes_no_tags_by_formats_is_given_their_values(model_of: Build) -> None:
+    spec = (
+        "tracing: [{providers: [{name: zipkin}], customTags: {a: {formatter: {value: b}},"
+        " c: {literal: {value: d}}}}]"
+    )
+    model = model_of(SERVICE + mesh() + telemetry("a", spec))
+    old = parse_proxy(
+        Node(
+            id="sidecar~127.0.0.9~w.default~default.svc.cluster.local",
+            metadata={"LABELS": {"service.istio.io/canonical-name": "shop"}, "CLUSTER_ID": "k"},
+            user_agent="envoy/1.36.4",
+        )
+    )
+
+    tracing, _ = traced(model, old)
+
+    assert tracing is not None
+    assert tracing.tags == (Tag("c", "literal", "d"),)
+    assert {each.name: each.value for each in tracing.istio_tags} == {
+        "istio.canonical_revision": "latest",
+        "istio.canonical_service": "shop",
+        "istio.cluster_id": "k",
+        "istio.namespace": "default",
+    }
+    assert {each.kind for each in tracing.istio_tags} == {"literal"}
 
 
 def test_spans_go_to_no_service_that_the_proxy_has_no_cluster_of(model_of: Build) -> None:

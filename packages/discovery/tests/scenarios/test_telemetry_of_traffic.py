@@ -267,7 +267,8 @@ async def test_envoys_take_every_kind_of_provider(scene: Scene) -> None:
     for name in EVERY_PROVIDER:
         if name in LOGGERS:
             continue
-        tracing = f"tracing: [{{providers: [{{name: {name}}}], {TAGS}}}]"
+        more = f"useRequestIdForTraceSampling: false, {TAGS}"
+        tracing = f"tracing: [{{providers: [{{name: {name}}}], {more}}}]"
         await found.apply(scene, mesh=telemetry(f"{tracing}, {logging}"))
         assert await found.get(f"/{name}") == 200
     assert scene.refused() == []

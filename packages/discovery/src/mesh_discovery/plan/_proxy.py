@@ -6,6 +6,7 @@ DNS_AUTO_ALLOCATE and ENABLE_DNS_SERVER say whether and how its agent answers DN
 `grpc` for gRPC programs without an Envoy, which nothing is intercepted for.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from ipaddress import ip_address
@@ -22,6 +23,8 @@ from mesh_discovery.plan._proxy_settings import (
     proxy_settings,
 )
 from xds_server import Node
+
+_TAG_VALUES_SINCE = (1, 40)
 
 
 class NodeError(ValueError):
@@ -73,6 +76,8 @@ class Proxy:
     """Whether it can't listen on ports below 1024."""
     service_cluster: str = ""
     """The name that its node has for its workload, by which tracers know it."""
+    takes_tag_values: bool = False
+    """Whether its Envoy can make tags of spans by format strings (1.40; 1.36 can't)."""
     settings: ProxySettings = NO_SETTINGS
     """Of its own; the rest is as in mesh config (`ProxySettings.over`)."""
     metadata: Mapping[str, object] = field(default_factory=dict, compare=False, repr=False)
@@ -126,9 +131,15 @@ def parse_proxy(node: Node, *, domain_suffix: str = "cluster.local") -> Proxy:
         is_proxyless=is_proxyless,
         is_unprivileged=metadata_flag(metadata, "UNPRIVILEGED_POD"),
         service_cluster=node.cluster,
+        takes_tag_values=_envoy_version(node.user_agent) >= _TAG_VALUES_SINCE,
         settings=proxy_settings(metadata, node=node.id),
         metadata=metadata,
     )
+
+
+def _envoy_version(user_agent: str) -> tuple[int, int]:
+    found = re.fullmatch(r"envoy/([0-9]{1,4})\.([0-9]{1,4})(\..*)?", user_agent)
+    return (int(found[1]), int(found[2])) if found is not None else (0, 0)
 
 
 def _client_files(metadata: Mapping[str, object]) -> ClientFiles | None:

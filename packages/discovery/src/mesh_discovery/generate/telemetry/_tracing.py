@@ -61,7 +61,8 @@ def trace(manager: _Manager, tracing: Tracing | None, *, at_gateway: bool) -> No
         made.spawn_upstream_span.CopyFrom(wrappers_pb2.BoolValue(value=True))
     made.custom_tags.extend(map(_tag, tracing.tags))
     if tracing.istio_tags:
-        made.custom_tags.extend(istio_tags())
+        made.custom_tags.extend(map(_tag, tracing.istio_tags))
+        made.custom_tags.extend(_tags_of_tried_policies())
     if tracing.provider is not None:
         name, config = _provider(tracing.provider, tracing.service_name)
         made.provider.CopyFrom(http_tracer_pb2.Tracing.Http(name=name, typed_config=packed(config)))
@@ -72,24 +73,8 @@ def trace(manager: _Manager, tracing: Tracing | None, *, at_gateway: bool) -> No
         manager.request_id_extension.typed_config.CopyFrom(packed(ids))
 
 
-def istio_tags() -> Iterator[custom_tag_pb2.CustomTag]:
-    """Make the tags about a proxy's workload, and those of policies that are only tried out.
-
-    Values come from the proxy's own node, so that proxies of all workloads can share a listener.
-    """
-    metadata = "xds.node.metadata"
-    labels = f"{metadata}['LABELS']"
-    for tag, where, key, default in (
-        ("istio.canonical_revision", labels, "service.istio.io/canonical-revision", "latest"),
-        ("istio.canonical_service", labels, "service.istio.io/canonical-name", "unknown"),
-        ("istio.cluster_id", metadata, "CLUSTER_ID", "unknown"),
-        ("istio.mesh_id", metadata, "MESH_ID", "unknown"),
-        ("istio.namespace", metadata, "NAMESPACE", "default"),
-    ):
-        known = f"'{key}' in {where}"
-        if where == labels:
-            known = f"'LABELS' in {metadata} && {known}"
-        yield _CustomTag(tag=tag, value=f"%CEL({known} ? {where}['{key}'] : '{default}')%")
+def _tags_of_tried_policies() -> Iterator[custom_tag_pb2.CustomTag]:
+    """Make the tags of policies that are only tried out."""
     for action in ("allow", "deny"):
         for tag, key in (("name", "effective_policy_id"), ("result", "engine_result")):
             yield _CustomTag(

@@ -42,7 +42,7 @@ def telemetry_of(
     if not found and not defaults.access_logging and not traces:
         return None
     needs_known = bool(defaults.tracing) or any(each.tracing for each in found)
-    traced = TracedProxy(own, proxy.service_cluster, known() if needs_known else {})
+    traced = TracedProxy(own, proxy, known() if needs_known else {})
 
     def side(mode: WorkloadMode) -> SideTelemetry:
         logs = logs_of(found, mode, model)

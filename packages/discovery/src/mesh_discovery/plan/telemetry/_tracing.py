@@ -15,9 +15,11 @@ from mesh_discovery.config.kinds.telemetry._spec import Tracing as TracingSpec
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.model._services import Service
 from mesh_discovery.plan._provider_services import provider_service
+from mesh_discovery.plan._proxy import Proxy
 from mesh_discovery.plan.telemetry._levels import is_about
 from mesh_discovery.plan.telemetry._providers import providers_of
 from mesh_discovery.plan.telemetry._values import Tag, TracedBy, Tracing
+from mesh_discovery.plan.telemetry._workload_tags import workload_tags
 
 _T = TypeVar("_T")
 _USUAL_PERCENTAGE = 1.0
@@ -29,7 +31,7 @@ class TracedProxy(NamedTuple):
 
     config: ProxyTracing | None
     """The tracer of its bootstrap; None if it has none."""
-    service_name: str
+    proxy: Proxy
     known: Mapping[str, Service]
     """The services that it knows, by host."""
 
@@ -67,14 +69,14 @@ def tracing_of(
     elif not mesh.enable_tracing or proxy.config is None:
         return None
     own = proxy.config or _NO_TRACING
-    return _settings(entries, own, provider, proxy.service_name)
+    return _settings(entries, own, provider, proxy.proxy)
 
 
 def _settings(
     entries: Sequence[TracingSpec],
     own: ProxyTracing,
     provider: TracedBy | None,
-    service_name: str,
+    proxy: Proxy,
 ) -> Tracing:
     sampling = _last(entries, lambda each: each.random_sampling_percentage)
     if sampling is None:
@@ -84,16 +86,18 @@ def _settings(
         istio_tags = own.enable_istio_tags is not False
     by_request_id = _last(entries, lambda each: each.use_request_id_for_trace_sampling)
     tags = next((_tags(each.custom_tags) for each in reversed(entries) if each.custom_tags), None)
+    if tags is not None and not proxy.takes_tag_values:
+        tags = tuple(each for each in tags if each.kind != "formatter")
     length = getattr(provider.tracer, "max_tag_length", 0) if provider is not None else 0
     return Tracing(
         provider=provider,
         sampling=sampling,
         tags=tags if tags is not None else _own_tags(own),
-        istio_tags=istio_tags,
+        istio_tags=workload_tags(proxy) if istio_tags else (),
         max_path_length=length or own.max_path_tag_length,
         samples_by_request_id=by_request_id is not False,
         # Others find it by themselves, and without it proxies of several workloads share listeners.
-        service_name=service_name
+        service_name=proxy.service_cluster
         if provider is not None and isinstance(provider.tracer, Datadog | OpenTelemetry)
         else "",
     )

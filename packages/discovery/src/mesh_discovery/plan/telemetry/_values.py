@@ -88,7 +88,9 @@ class Tracing(NamedTuple):
     sampling: float = 1.0
     """The percentage of requests of which nothing was decided before."""
     tags: tuple[Tag, ...] = ()
-    istio_tags: bool = True
+    istio_tags: tuple[Tag, ...] = ()
+    """About the proxy's own workload; if there are some, policies that are only tried out have tags
+    of their own, too."""
     max_path_length: int = 0
     samples_by_request_id: bool = True
     service_name: str = ""
