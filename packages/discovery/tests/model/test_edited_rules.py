@@ -142,6 +142,19 @@ def said(virtual_services: VirtualServices) -> object:
     ]
 
 
+def test_another_namespaces_virtual_service_in_the_place_of_one_is_not_in_its_layer() -> None:
+    http = [_to("s")]
+    exported, own = (route_spec(["s"], [], [to], http) for to in ("b", "."))
+    before = VirtualServices.of(
+        objects_of("VirtualService", {("a", "n3"): exported, ("b", "n1"): own})
+    )
+    before.of_mesh("b")
+    known = before._objects[1]
+    come = objects_of("VirtualService", {("b", "n0"): exported})[0]
+    edited = VirtualServices.of([come, known], before=before)
+    assert [each.name for each in edited.of_mesh("b")] == ["n0", "n1"]
+
+
 @given(steps("VirtualService", ROUTE_SPECS))
 def test_edited_virtual_services_are_those_of_the_objects(all_steps: Any) -> None:
     before = None

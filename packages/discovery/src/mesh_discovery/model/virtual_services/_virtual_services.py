@@ -139,7 +139,9 @@ class VirtualServices:
             labels = before.source_labels.union(*(each.source_labels for _, each in changed))
             vars(self)["source_labels"] = labels
         same_places = all(
-            old.gateways == new.gateways and old.export_to == new.export_to for old, new in changed
+            (old.namespace, old.gateways, old.export_to)
+            == (new.namespace, new.gateways, new.export_to)
+            for old, new in changed
         )
         if same_places and "_layers" in known:
             vars(self)["_layers"] = _replaced_in(before._layers, changed)
