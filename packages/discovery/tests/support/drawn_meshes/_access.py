@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from drawn_meshes._draws import Draws, Json, document, fields, filled, some_labels
 
 _SECURITY = "security.istio.io/v1"
-PROVIDERS = (
+AUTHORIZERS = (
     {
         "name": "http",
         "envoyExtAuthzHttp": {

@@ -2,8 +2,9 @@
 
 from hypothesis import strategies as st
 
-from drawn_meshes._access import PROVIDERS
+from drawn_meshes._access import AUTHORIZERS
 from drawn_meshes._draws import Json, document, durations, fields, filled, labels, some_labels
+from drawn_meshes._observation import PROVIDERS
 
 _modes = st.sampled_from(("UNSET", "DISABLE", "PERMISSIVE", "STRICT"))
 
@@ -183,7 +184,12 @@ _mesh_config = fields(
     ),
     inboundClusterStatName=st.just("in_%SERVICE%_%SERVICE_PORT_NAME%"),
     outboundClusterStatName=st.just("out_%SERVICE_FQDN%_%SUBSET_NAME%_%TARGET_PORT%"),
-    extensionProviders=st.just(list(PROVIDERS)),
+    extensionProviders=st.just([*AUTHORIZERS, *PROVIDERS]),
+    defaultProviders=st.sampled_from(
+        ({"accessLogging": ["json"]}, {"tracing": ["zipkin"], "accessLogging": ["envoy", "als"]})
+    ),
+    enableTracing=st.booleans(),
+    disableEnvoyListenerLog=st.booleans(),
     defaultConfig=fields(proxyHeaders=_proxy_headers, connectionSettings=_connection_settings),
 )
 
