@@ -49,7 +49,7 @@ config:
 configDir: own
 """
 UNSUPPORTED = (
-    "apiVersion: security.istio.io/v1\nkind: AuthorizationPolicy\nmetadata: {name: v}\nspec: {}\n"
+    "apiVersion: extensions.istio.io/v1alpha1\nkind: WasmPlugin\nmetadata: {name: v}\nspec: {}\n"
 )
 
 
@@ -110,7 +110,7 @@ async def test_a_mistake_in_the_configuration_is_told_before_anything_starts(
     assert code == 1
     (line,) = (each for each in lines if "rules.yaml" in each)
     assert line == (
-        "mesh-local: own/rules.yaml:2: kind: AuthorizationPolicy is not supported yet; remove it, "
+        "mesh-local: own/rules.yaml:2: kind: WasmPlugin is not supported yet; remove it, "
         "or let it pass with --allow-unsupported"
     )
 
@@ -122,9 +122,7 @@ async def test_what_only_istio_has_is_let_pass_on_request(file: Path) -> None:
     code, lines = await mesh_local(file.parent, "check", "mesh.yaml", "--allow-unsupported")
 
     assert code == 0
-    assert lines[0].startswith(
-        "note: own/rules.yaml:2: kind: AuthorizationPolicy is not supported yet"
-    )
+    assert lines[0].startswith("note: own/rules.yaml:2: kind: WasmPlugin is not supported yet")
 
 
 def test_a_field_of_the_mesh_file_is_found_by_its_nearest_line(file: Path) -> None:
@@ -210,7 +208,7 @@ async def test_a_file_that_goes_wrong_is_told_until_it_is_right(file: Path) -> N
 
         assert text.startswith("wrong since ")
         assert ": own/rules.yaml; nothing of it is served" in text
-        assert "own/rules.yaml:2: kind: AuthorizationPolicy is not supported yet" in text
+        assert "own/rules.yaml:2: kind: WasmPlugin is not supported yet" in text
         own.unlink()
         assert not await findings(plan, places, lambda text: not text)
 
