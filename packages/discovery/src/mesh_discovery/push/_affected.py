@@ -1,11 +1,12 @@
 """Decides by the config keys of a push which proxies it is sent to, and which types it touches."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.model._scope import Scope
+from mesh_discovery.model.policies._workload_rules import RuleName
 from mesh_discovery.plan._proxy import Proxy
 from mesh_discovery.plan._workload import workload_of
 from mesh_discovery.push._changes import (
@@ -42,11 +43,9 @@ def needs_push(served: ServedContext, client: Client[Proxy], push: PushRequest) 
     """
     if not push.configs_updated:
         return True
-    models = served.models
-    return any(
-        _concerns(client.context, key, models)
-        for key in push.configs_updated
-        if key.kind not in PATCHED  # the EnvoyFilters are there too
+    proxy, models, subject = client.context, served.models, _SUBJECTS.of(push)
+    return any(_concerns(proxy, key, models) for key in subject.others) or any(
+        _is_selected(proxy, subject.of_workloads, model) for model in models
     )
 
 
@@ -56,8 +55,6 @@ def _concerns(proxy: Proxy, key: ConfigKey, models: Iterable[MeshModel]) -> bool
         return any(each is not None and each.visible_in(proxy.namespace) for each in services)
     if key.kind == ADDRESS:
         return _is_own(proxy, key)
-    if key.kind in OF_WORKLOADS:
-        return _is_selected(proxy, key, models)
     if key.kind == GATEWAY:
         return not proxy.is_sidecar
     if key.kind == SECRET and proxy.is_sidecar:
@@ -65,10 +62,14 @@ def _concerns(proxy: Proxy, key: ConfigKey, models: Iterable[MeshModel]) -> bool
     return True
 
 
-def _is_selected(proxy: Proxy, key: ConfigKey, models: Iterable[MeshModel]) -> bool:
-    """Tell whether a rule for workloads is for a proxy's, or was."""
-    name = key.kind, key.namespace, key.name
-    return any(model.workload_rules.applies(name, workload_of(proxy, model)) for model in models)
+def _is_selected(proxy: Proxy, rules: Mapping[str, Sequence[RuleName]], model: MeshModel) -> bool:
+    """Tell whether one of some rules, by their namespaces, is for a proxy's workload."""
+    spaces = rules.keys() & {proxy.namespace, model.mesh_config.root_namespace}
+    if not spaces:
+        return False
+    workload = workload_of(proxy, model)
+    names = (name for space in spaces for name in rules[space])
+    return any(model.workload_rules.applies(name, workload) for name in names)
 
 
 def _may_have_secrets(proxy: Proxy, key: ConfigKey, models: Iterable[MeshModel]) -> bool:
@@ -85,6 +86,10 @@ class _Subject(NamedTuple):
     hosts: frozenset[str] | None
     kinds: frozenset[str]
     addresses: frozenset[tuple[str, str]]
+    of_workloads: Mapping[str, Sequence[RuleName]]
+    """The rules for workloads, by their namespaces."""
+    others: Sequence[ConfigKey]
+    """The keys that each concern some proxies, but for those rules."""
 
 
 class _Subjects:
@@ -109,11 +114,19 @@ def _subject(push: PushRequest) -> _Subject:
     hosts = None
     if keys and not kinds & {POLICY, SIDECAR, PATCHED_CLUSTERS}:
         hosts = frozenset(key.name for key in keys if key.kind in (SERVICE, RULED_HOST))
+    of_workloads: dict[str, list[RuleName]] = {}
+    for key in keys:
+        if key.kind in OF_WORKLOADS:
+            name = key.kind, key.namespace, key.name
+            of_workloads.setdefault(key.namespace, []).append(name)
     return _Subject(
         push,
         hosts,
         kinds,
         addresses=frozenset((key.namespace, key.name) for key in keys if key.kind == ADDRESS),
+        of_workloads=of_workloads,
+        # What EnvoyFilters patch is said beside these.
+        others=tuple(key for key in keys if key.kind not in OF_WORKLOADS | PATCHED),
     )
 
 

@@ -4,12 +4,13 @@ A policy, a Telemetry or an EnvoyFilter of the root namespace is for the whole m
 its own namespace. What several of them mean together is for each kind to say.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar, cast
 
 import msgspec
 
+from mesh_discovery._edits import replacements
 from mesh_discovery.config._objects import ConfigObject
 from mesh_discovery.config._snapshot import Snapshot
 from mesh_discovery.config.kinds._kind import Kind
@@ -90,6 +91,8 @@ class WorkloadRules:
             for each in rules
         }
         """All of them."""
+        self._objects: tuple[Sequence[ConfigObject], ...] = ()
+        """All that it was made of last, to find without looking into them that none changed."""
         self._found: dict[tuple[str, Workload], tuple[AnyRule, ...]] = {}
 
     @classmethod
@@ -100,18 +103,26 @@ class WorkloadRules:
 
         before: those of the model that is replaced; returned itself if nothing differs.
         """
+        objects = tuple(snapshot.of_kind(kind) for kind in WORKLOAD_KINDS)
+        if before is not None and before._root == root_namespace:
+            changed = map(replacements, before._objects, objects)
+            if before._objects and all(each == [] for each in changed):
+                return before
         known = before.by_name if before is not None else {}
         found: dict[str, dict[str, tuple[AnyRule, ...]]] = {}
-        for kind in WORKLOAD_KINDS:
+        for kind, items in zip(WORKLOAD_KINDS, objects, strict=True):
             listed: dict[str, list[AnyRule]] = {}
-            for item in snapshot.of_kind(kind):
+            for item in items:
                 earlier = known.get((kind.name, item.namespace, item.name))
                 same = earlier is not None and content_of(earlier.item) == content_of(item)
                 rule = earlier if earlier is not None and same else _rule(item)
                 listed.setdefault(item.namespace, []).append(rule)
             found[kind.name] = {namespace: tuple(rules) for namespace, rules in listed.items()}
         made = cls(found, root_namespace=root_namespace)
-        return before if before is not None and before.is_same(made) else made
+        if before is not None and before.is_same(made):
+            made = before
+        made._objects = objects
+        return made
 
     def __bool__(self) -> bool:
         """Tell whether there are any."""

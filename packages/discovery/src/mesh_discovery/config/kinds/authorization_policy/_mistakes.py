@@ -31,6 +31,8 @@ from mesh_discovery.config.kinds.authorization_policy._spec import (
     Source,
 )
 
+_LONGEST_VALUE = 2048
+"""Some are regular expressions at Envoy, which refuses whole listeners for too large a one."""
 _MOST_SERVICE_ACCOUNTS = 16
 _LONGEST_SERVICE_ACCOUNT = 320
 _SOURCES = dict(zip(Source.__struct_encode_fields__, Source.__struct_fields__, strict=True))
@@ -152,6 +154,8 @@ def _empty(values: Sequence[str], path: FieldPath) -> Iterator[Finding]:
     for index, each in enumerate(values):
         if not each:
             yield (*path, index), 'is empty; "*" stands for any value'
+        elif len(each) > _LONGEST_VALUE:
+            yield (*path, index), f"is longer than {_LONGEST_VALUE} characters"
 
 
 def _addresses(values: Sequence[str], path: FieldPath) -> Iterator[Finding]:
