@@ -200,6 +200,8 @@ def mesh_configs(draw: st.DrawFn) -> list[Json]:
     if draw(st.booleans()):
         return []
     spec = draw(_mesh_config)
+    if "defaultProviders" in spec:
+        spec["extensionProviders"] = [*AUTHORIZERS, *PROVIDERS]
     return [{"apiVersion": "mesh.istio.io/v1alpha1", "kind": "MeshConfig", "spec": spec}]
 
 

@@ -89,10 +89,11 @@ def _by_sni(target: _Target, model: MeshModel) -> Iterator[cluster_pb2.Cluster]:
     cluster = new_cluster(names.sni_cluster(service, port, subset), found, model)
     if is_looked_up(found):
         endpoints = sni_assignment(service, port, model, subset=subset, rule=rule, client=_GATEWAY)
-        if not endpoints.endpoints:
-            return
         cluster.load_assignment.CopyFrom(endpoints)
-        _look_up(cluster, model)
+        if endpoints.endpoints:
+            _look_up(cluster, model)
+        else:  # none of them takes mutual TLS; the listener names the cluster all the same
+            cluster.type = cluster_pb2.Cluster.DiscoveryType.STATIC
     elif found is Discovery.EDS:
         _from_eds(cluster)
     else:
