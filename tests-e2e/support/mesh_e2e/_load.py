@@ -27,7 +27,7 @@ class Target:
     host: str
     port: int
     url: str = "/"
-    authority: str = "e2e"
+    authority: str = "localhost"
     tls: ssl.SSLContext | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     timeout_s: float = PATIENCE_S

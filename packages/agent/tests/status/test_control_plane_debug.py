@@ -83,9 +83,9 @@ async def test_without_an_answer_it_says_why(
     assert said in response.body.decode()
 
 
-async def get(port: int, path: str) -> str:
+async def get(port: int, path: str, host: str = "localhost") -> str:
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    writer.write(f"GET {path} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n".encode())
+    writer.write(f"GET {path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n".encode())
     found = (await reader.read()).decode()
     writer.close()
     await writer.wait_closed()
@@ -99,6 +99,7 @@ async def test_it_is_served_at_the_port_of_istio_s_agents_if_that_is_wanted(
     async with debug_tap(answers, port):
         assert "istio.io/debug/syncz" in await get(port, "/debug/syncz?resourceName=a")
         assert "404" in await get(port, "/")
+        assert "403" in await get(port, "/debug/syncz", host="evil.example")
     assert answers.asked == [("istio.io/debug/syncz", ["a"])]
     async with debug_tap(answers, None):
         with pytest.raises(ConnectionRefusedError):

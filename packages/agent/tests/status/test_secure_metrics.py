@@ -50,7 +50,10 @@ async def _answer(stream: ControlPlaneStream) -> None:
 
 
 async def agents_own(request: Request) -> Response:
-    return Response.text(f"the agent was asked for {request.path}\n")
+    """Answers as an agent that keeps its metrics on the machine."""
+    return request.local_page_refusal() or Response.text(
+        f"the agent was asked for {request.path}\n"
+    )
 
 
 def configuration(directory: Path, control_plane_address: str, envoy: Path) -> AgentConfig:

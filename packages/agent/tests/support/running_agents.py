@@ -223,7 +223,7 @@ async def ask(host: str, port: int, path: str, method: str = "GET") -> tuple[int
         async with asyncio.timeout(PATIENCE_S):
             reader, writer = await asyncio.open_connection(host, port)
             try:
-                head = f"{method} {path} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n"
+                head = f"{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n"
                 writer.write(f"{head}content-length: 0\r\n\r\n".encode())
                 answer = await reader.read()
             finally:

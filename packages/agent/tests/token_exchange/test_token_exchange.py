@@ -31,13 +31,14 @@ async def post(
     path: str = "/token",
     method: str = "POST",
     host: str = "127.0.0.1",
+    headers: str = "host: localhost",
 ) -> tuple[int, dict[str, object]]:
     body = urlencode(form)
     async with asyncio.timeout(60):
         reader, writer = await asyncio.open_connection(host, port)
         try:
             writer.write(
-                f"{method} {path} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n"
+                f"{method} {path} HTTP/1.1\r\n{headers}\r\nconnection: close\r\n"
                 "content-type: application/x-www-form-urlencoded\r\n"
                 f"content-length: {len(body)}\r\n\r\n{body}".encode()
             )
@@ -45,7 +46,7 @@ async def post(
         finally:
             writer.close()
     head, _, told = answer.decode().partition("\r\n\r\n")
-    return int(head.split()[1]), json.loads(told)
+    return int(head.split()[1]), json.loads(told) if told.startswith("{") else {}
 
 
 def described(server: TokenServer) -> tuple[object, ...]:
@@ -184,3 +185,24 @@ def test_the_control_plane_is_told_the_port(load: Load) -> None:
     assert not isinstance(bootstrap, Path)
     assert bootstrap.node_metadata["STS_PORT"] == "15463"
     assert Flags().sts_port == 0
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        "host: localhost\r\norigin: http://evil.example",
+        "host: localhost\r\nsec-fetch-site: same-site",
+        "host: evil.example",
+    ],
+)
+async def test_a_web_page_on_the_machine_gets_no_token(
+    load: Load, free_port: Callable[[], int], headers: str
+) -> None:
+    async with FakeAuthorizationServer() as authorization:
+        environ = {"MESH_AGENT_STS_URL": authorization.url}
+        loaded = load(environ, sts_port=(port := free_port()))
+        async with token_server(loaded.token_exchange) as server:
+            assert server is not None
+            assert (await post(port, FORM, headers=headers))[0] == HTTPStatus.FORBIDDEN
+            assert (await post(port, FORM))[0] == HTTPStatus.OK
+            assert described(server) == (1, 0, 0)

@@ -26,6 +26,7 @@ from mesh_listening.limits._limits import (
 from mesh_listening.limits._log_limiter import LogLimiter
 from mesh_listening.limits._pending_writes import PendingWrites, Reader
 from mesh_listening.limits._refusals import Reason
+from mesh_listening.sockets._local_pages import is_loopback, local_page_refusal
 from mesh_listening.sockets._peers import (
     AllowedPeers,
     PeerCredentials,
@@ -64,6 +65,9 @@ __all__ = [
     "accepted_peer",
     "check_credentials_supported",
     "credentials_of",
+    # pages for this machine only
+    "is_loopback",
+    "local_page_refusal",
     # logging of repeated events
     "LogLimiter",
     # peers that do not read

@@ -11,7 +11,8 @@ class Endpoint(NamedTuple):
     """An answer at a path.
 
     methods: those it takes; GET stands for HEAD too.
-    loopback_only: callers on other machines get 403.
+    loopback_only: callers on other machines get 403, and so do web pages that a browser on this one
+    shows.
     """
 
     answer: Handler
@@ -36,8 +37,8 @@ class Endpoints:
         if endpoint is None:
             known = ", ".join([*self._paths, *(f"{each}..." for each in self._beginnings)])
             return Response.text(f"no such path; there are {known}\n", HTTPStatus.NOT_FOUND)
-        if endpoint.loopback_only and not request.from_loopback:
-            return Response.text("only for callers on this machine\n", HTTPStatus.FORBIDDEN)
+        if endpoint.loopback_only and (refused := request.local_page_refusal()) is not None:
+            return refused
         method = "GET" if request.method == "HEAD" else request.method
         if method not in endpoint.methods:
             return Response(

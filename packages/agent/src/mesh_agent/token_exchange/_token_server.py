@@ -47,8 +47,8 @@ class TokenServer:
         }
 
     async def __call__(self, request: Request) -> Response:
-        if not request.from_loopback:
-            return Response.text("only for callers on this machine\n", HTTPStatus.FORBIDDEN)
+        if (refused := request.local_page_refusal()) is not None:
+            return refused
         content_type = request.header("content-type")
         answer = await self._exchange.answer(
             request.method, request.path, content_type, request.body

@@ -1,6 +1,5 @@
 """The two HTTP ports: readiness and the revocation list; metrics and debug pages."""
 
-import ipaddress
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 
@@ -20,6 +19,7 @@ from mesh_listening import (
     accepting,
     format_address,
     listening_on,
+    local_page_refusal,
 )
 from mesh_listening.prometheus import PortMetrics
 
@@ -47,7 +47,7 @@ def public_app(
 
 
 def monitoring_app(registry: CollectorRegistry, pages: DebugPages) -> web.Application:
-    """Make the app of port 15014; /debug answers this machine only."""
+    """Make the app of port 15014; /debug answers programs of this machine only."""
 
     async def metrics(_: web.Request) -> web.Response:
         return web.Response(
@@ -92,19 +92,19 @@ def monitoring_app(registry: CollectorRegistry, pages: DebugPages) -> web.Applic
 async def _debug_for_loopback(
     request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
 ) -> web.StreamResponse:
-    if request.path.startswith("/debug") and not is_loopback(request.remote):
-        return web.Response(status=403, text="debug pages answer this machine only\n")
+    if request.path.startswith("/debug") and (reason := _refusal(request)) is not None:
+        return web.Response(status=403, text=f"{reason}\n")
     return await handler(request)
 
 
-def is_loopback(address: str | None) -> bool:
-    """Tell whether a connection comes from this machine."""
-    try:
-        parsed = ipaddress.ip_address(address or "")
-    except ValueError:
-        return False
-    mapped = getattr(parsed, "ipv4_mapped", None)
-    return (mapped or parsed).is_loopback
+def _refusal(request: web.Request) -> str | None:
+    transport = request.transport
+    own = None if transport is None else transport.get_extra_info("sockname")
+    return local_page_refusal(
+        peer=request.remote or "",
+        own_address=own[0] if own else "",
+        headers=request.headers.items(),
+    )
 
 
 @asynccontextmanager

@@ -104,9 +104,10 @@ def http_listener(
     mesh_tls: only for callers with a certificate of the mesh.
     proxy_protocol: for load balancers that send the PROXY protocol, and for callers that do not.
     """
+    # The server behind may answer this machine only, and then takes no foreign name for it.
+    forward: JSON = {"cluster": cluster, "host_rewrite_literal": "localhost"}
     routes: list[JSON] = [
-        {"match": {"path": path, "headers": [_READS]}, "route": {"cluster": cluster}}
-        for path in paths
+        {"match": {"path": path, "headers": [_READS]}, "route": forward} for path in paths
     ]
     route: JSON = {"name": "backend", "domains": ["*"], "routes": routes}
     manager: JSON = {

@@ -1,6 +1,5 @@
 """Requests and the two kinds of answers, as values."""
 
-import ipaddress
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
@@ -8,15 +7,21 @@ from typing import Protocol, TypeAlias
 
 import msgspec
 
+from mesh_listening import is_loopback, local_page_refusal
+
 PLAIN_TEXT = "text/plain; charset=utf-8"
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """One request; `peer` is the caller's IP address. Names of headers are in lower case."""
+    """One request. Names of headers are in lower case.
+
+    peer, own_address: the IP addresses of the connection's two ends, the caller's and ours.
+    """
 
     method: str
     path: str
     peer: str
+    own_address: str = ""
     query: str = ""
     headers: tuple[tuple[str, str], ...] = ()
     body: bytes = b""
@@ -24,7 +29,18 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def from_loopback(self) -> bool:
         """Whether the caller is on this machine."""
-        return ipaddress.ip_address(self.peer.partition("%")[0]).is_loopback
+        return is_loopback(self.peer)
+
+    def local_page_refusal(self) -> "Response | None":
+        """Returns the answer of a page for this machine only to a caller that it is not for.
+
+        That is one elsewhere, or a web page that a browser on this machine shows. None: it is for
+        this caller.
+        """
+        reason = local_page_refusal(
+            peer=self.peer, own_address=self.own_address, headers=self.headers
+        )
+        return None if reason is None else Response.text(f"{reason}\n", HTTPStatus.FORBIDDEN)
 
     def header(self, name: str) -> str:
         """Returns the values of a header, joined by commas; name: in lower case."""

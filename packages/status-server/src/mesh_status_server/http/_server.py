@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from http import HTTPStatus
+from typing import NamedTuple
 
 import h11
 
@@ -72,6 +73,13 @@ async def http_server(
         yield sockets[0].getsockname()[1], counts
 
 
+class _Ends(NamedTuple):
+    """The IP addresses of a connection's two ends."""
+
+    peer: str
+    own: str
+
+
 class _Server:
     def __init__(self, handle: Handler, limits: ConnectionLimits) -> None:
         self._handle = handle
@@ -98,11 +106,12 @@ class _Server:
     async def _connected(
         self, port: Port, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        peer = _without_mapping(writer.get_extra_info("peername")[0])
+        peername, sockname = (writer.get_extra_info(end) for end in ("peername", "sockname"))
+        ends = _Ends(_without_mapping(peername[0]), _without_mapping(sockname[0]))
         try:
-            await self._serve(reader, writer, peer)
+            await self._serve(reader, writer, ends)
         except _RequestTooSlow:
-            port.record(Reason.NO_HEADERS, peer)
+            port.record(Reason.NO_HEADERS, ends.peer)
         except (ConnectionError, TimeoutError):
             log.debug("connection ended early")
         except Exception:
@@ -114,12 +123,12 @@ class _Server:
                 await writer.wait_closed()
 
     async def _serve(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, peer: str
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, ends: _Ends
     ) -> None:
         protocol = h11.Connection(h11.SERVER, max_incomplete_event_size=_MAX_HEADER_BYTES)
         while True:
             try:
-                request = await _next_request(reader, protocol, peer, self._limits)
+                request = await _next_request(reader, protocol, ends, self._limits)
             except h11.RemoteProtocolError as error:
                 if protocol.our_state in (h11.IDLE, h11.SEND_RESPONSE):
                     status = HTTPStatus(error.error_status_hint)
@@ -151,12 +160,13 @@ def _without_mapping(host: str) -> str:
     return host.removeprefix("::ffff:") if "." in host else host
 
 
-def _parsed(request: h11.Request, peer: str, body: bytes) -> Request:
+def _parsed(request: h11.Request, ends: _Ends, body: bytes) -> Request:
     path, _, query = request.target.decode("ascii").partition("?")
     return Request(
         method=request.method.decode("ascii"),
         path=path,
-        peer=peer,
+        peer=ends.peer,
+        own_address=ends.own,
         query=query,
         headers=tuple(
             (name.decode("ascii"), text.decode("latin-1")) for name, text in request.headers
@@ -175,7 +185,7 @@ async def _reply(handle: Handler, request: Request) -> Reply:
 
 
 async def _next_request(
-    reader: asyncio.StreamReader, protocol: h11.Connection, peer: str, limits: ConnectionLimits
+    reader: asyncio.StreamReader, protocol: h11.Connection, ends: _Ends, limits: ConnectionLimits
 ) -> Request | None:
     """Returns the next whole request; None when the client is done."""
     request: h11.Request | None = None
@@ -203,7 +213,7 @@ async def _next_request(
             if len(body) > _MAX_BODY_BYTES:
                 raise h11.RemoteProtocolError("body too large", error_status_hint=413)
         elif isinstance(event, h11.EndOfMessage):
-            return None if request is None else _parsed(request, peer, bytes(body))
+            return None if request is None else _parsed(request, ends, bytes(body))
         else:  # ConnectionClosed, or PAUSED after an upgrade, which is not served
             return None
 
