@@ -12,7 +12,7 @@ from mesh_discovery.config._first_load import first_reading
 from mesh_discovery.config._loader import ConfigLoader
 from mesh_discovery.model._model import MeshModel, build_model
 from mesh_discovery.plan._proxy import NodeError, parse_proxy
-from mesh_discovery.plan.reachability._judgement import unreachable
+from mesh_discovery.plan.reachability._judgement import judge
 from mesh_discovery.push.context._context import PushContext
 
 
@@ -71,13 +71,14 @@ def check_configuration(
     except ConfigError as error:
         return Checked(objects=0, files=0, problems=error.problems, unreachable=(), notes=())
     model = build_model(load.snapshot, default_trust_domain=trust_domain, domain=domain)
+    judgement = judge(model)
     return Checked(
         objects=len(load.snapshot.objects),
         files=len(load.files),
         problems=load.problems,
-        unreachable=unreachable(model),
+        unreachable=judgement.problems,
         notes=load.snapshot.notes,
-        warnings=(*load.snapshot.warnings, *model.gateway_api.warnings),
+        warnings=(*load.snapshot.warnings, *model.gateway_api.warnings, *judgement.warnings),
         different=_different(model, against, domain) if against is not None else None,
     )
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headless_services import HOST, HTTP, Pod, headless_service
 from mesh_discovery.config.kinds._protocol import Protocol
 from mesh_discovery.config.kinds._service_entry import Resolution
 from mesh_discovery.config.kinds.mesh_config._spec import MeshConfigSpec
@@ -69,6 +70,21 @@ def test_disable_is_plaintext_on_both_sides(model_of: Build, yaml: Documents) ->
 
     assert disabled == resources(model_of(MESH))
     assert "transport_socket" not in str(disabled)
+
+
+@pytest.mark.parametrize(("mode", "mutual"), [("PERMISSIVE", False), ("STRICT", True)])
+def test_pods_of_a_headless_service_are_called_as_those_of_any_other(
+    model_of: Build, yaml: Documents, mode: str, *, mutual: bool
+) -> None:
+    pods = (Pod("h-0", "10.0.0.1"), Pod("h-1", "10.0.0.2"), Pod("h-2", "10.0.0.3", not mutual))
+    model = model_of(headless_service(pods), yaml.peer_authentication(mode))
+    context, name = PushContext(model).proxyless, frozenset({f"outbound|{HTTP}||{HOST}"})
+
+    (cluster,) = as_json(context.clusters(proxyless(), name))
+    (assignment,) = as_json(context.endpoints(proxyless(), name))
+
+    assert ("transport_socket" in cluster) is mutual
+    assert addresses(assignment) == ["10.0.0.1", "10.0.0.2", *([] if mutual else ["10.0.0.3"])]
 
 
 def test_without_auto_mtls_clients_speak_plaintext(model_of: Build, yaml: Documents) -> None:

@@ -5,6 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from destination_rules import policy
+from headless_services import HOST as HEADLESS
+from headless_services import Pod, headless_service
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.plan._client import Client, ClientFiles
 from mesh_discovery.plan._discovery import Discovery, discovery
@@ -28,10 +30,27 @@ OUTSIDE = entry("s", f"{HOST}, resolution: DNS, {PORTS}", namespace="b")
 ANYWHERE = entry("s", f"{HOST}, location: MESH_INTERNAL, {PORTS}", namespace="b")
 NO_AUTO = "apiVersion: mesh.istio.io/v1alpha1\nkind: MeshConfig\nspec: {enableAutoMtls: false}\n"
 FILES = "clientCertificate: /c, privateKey: /k"
+PODS = headless_service((Pod("h-0", "10.0.0.1"), Pod("h-1", "10.0.0.2")))
+MIXED = headless_service((Pod("h-0", "10.0.0.1"), Pod("h-1", "10.0.0.2", has_sidecar=False)))
+BARE = headless_service((Pod("h-0", "10.0.0.1", has_sidecar=False),))
+NONE_RUN = headless_service(())
+ONE_WORKLOAD = """\
+apiVersion: security.istio.io/v1
+kind: PeerAuthentication
+metadata: {name: one, namespace: b}
+spec: {selector: {matchLabels: {pod: one}}, mtls: {mode: DISABLE}}
+"""
+ONE_OF_TWO = headless_service((Pod("h-0", "10.0.0.1"), Pod("h-1", "10.0.0.2", labels="pod: one")))
+STRICT, DISABLE = peer_authentication("STRICT"), peer_authentication("DISABLE")
+PASSTHROUGH = policy("{loadBalancer: {simple: PASSTHROUGH}}")
 
 
 def rule(tls: str) -> str:
     return policy(f"{{tls: {{{tls}}}}}")
+
+
+def headless_rule(tls: str) -> str:
+    return rule(tls).replace("s.b.svc.cluster.local", HEADLESS)
 
 
 CASES: list[tuple[Client, tuple[str, ...], TlsKind]] = [
@@ -55,6 +74,26 @@ CASES: list[tuple[Client, tuple[str, ...], TlsKind]] = [
     # Credentials are for gateways, and for workloads that a rule names.
     (ROUTER, (OUTSIDE, rule("mode: SIMPLE, credentialName: a")), TlsKind.OWN),
     (SIDECAR, (OUTSIDE, rule("mode: SIMPLE, credentialName: a")), TlsKind.REFUSED),
+    # Who passes connections on knows no endpoints: they are all called alike.
+    (CAPTURED, (PODS,), TlsKind.MESH),
+    (CAPTURED, (PODS, STRICT), TlsKind.MESH),
+    (CAPTURED, (PODS, DISABLE), TlsKind.PLAIN),
+    (CAPTURED, (PODS, NO_AUTO), TlsKind.PLAIN),
+    (CAPTURED, (MIXED,), TlsKind.PLAIN),
+    (CAPTURED, (MIXED, STRICT), TlsKind.MESH),
+    (CAPTURED, (BARE, STRICT), TlsKind.PLAIN),
+    (CAPTURED, (NONE_RUN,), TlsKind.PLAIN),
+    (CAPTURED, (ONE_OF_TWO, ONE_WORKLOAD), TlsKind.PLAIN),
+    (CAPTURED, (INSIDE, PASSTHROUGH), TlsKind.MESH),
+    (CAPTURED, (PODS, headless_rule("mode: DISABLE")), TlsKind.PLAIN),
+    (CAPTURED, (MIXED, headless_rule("mode: ISTIO_MUTUAL")), TlsKind.MESH),
+    (CAPTURED, (PODS, headless_rule("mode: SIMPLE")), TlsKind.OWN),
+    (CAPTURED, (ANYWHERE, rule("mode: ISTIO_MUTUAL")), TlsKind.MESH),
+    # Others balance over them, and speak to each as it takes it.
+    (SIDECAR, (MIXED,), TlsKind.BY_ENDPOINT),
+    (ROUTER, (MIXED, STRICT), TlsKind.BY_ENDPOINT),
+    (ROUTER, (PODS, DISABLE), TlsKind.PLAIN),
+    (ROUTER, (PODS, headless_rule("mode: DISABLE")), TlsKind.PLAIN),
 ]
 
 

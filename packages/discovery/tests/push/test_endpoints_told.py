@@ -6,7 +6,7 @@ import pytest
 from envoy.config.core.v3.health_check_pb2 import HealthStatus
 
 from mesh_discovery.plan._proxy import Proxy
-from told import Mesh, service, sidecar
+from told import Mesh, document, service, sidecar
 
 WEB = "outbound|80||web.a.svc.cluster.local"
 
@@ -143,3 +143,24 @@ def test_an_endpoint_that_is_not_ready_is_told_as_unhealthy_and_comes_back(
     assert health()["10.1.0.1"] == "UNHEALTHY"
     assert mesh.change(k_1=slice_of(ready=True)).of(client) == {"EDS"}
     assert set(health().values()) <= {"UNKNOWN", "HEALTHY"}
+
+
+PASSED_ON = document(
+    "DestinationRule",
+    "passed-on",
+    "{host: web, trafficPolicy: {loadBalancer: {simple: PASSTHROUGH}}}",
+)
+
+
+def test_an_endpoint_that_takes_no_mutual_tls_is_told_to_those_who_call_all_alike(
+    mesh: Mesh,
+) -> None:
+    redirected = sidecar()
+    mesh.connect(redirected)
+    mesh.change(rule=PASSED_ON)
+    plain = service("web", "10.1.0.1").replace(
+        "address: 10.1.0.1", "address: 10.1.0.1, labels: {security.istio.io/tlsMode: disabled}"
+    )
+
+    assert mesh.change(web=plain).of(redirected) == {"CDS"}
+    assert mesh.change(web=service("web", "10.1.0.1")).of(redirected) == {"CDS"}

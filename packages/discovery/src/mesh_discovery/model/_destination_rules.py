@@ -13,7 +13,9 @@ from operator import attrgetter
 import msgspec
 
 from mesh_discovery._edits import edits
+from mesh_discovery._host_patterns import has
 from mesh_discovery.config._objects import ConfigObject
+from mesh_discovery.config.kinds.destination_rule._load_balancer import SimpleLb
 from mesh_discovery.config.kinds.destination_rule._spec import (
     DestinationRuleSpec,
     PortTrafficPolicy,
@@ -84,6 +86,14 @@ class Rule:
                 (balancer := policy.load_balancer) is not None
                 and (balancer.locality_lb_setting or balancer.zone_aware_lb_setting) is not None
             )
+            for policy in self.policies
+        )
+
+    @cached_property
+    def passes_on(self) -> bool:
+        """Whether some of its connections go where they were going, where that is known."""
+        return any(
+            policy.load_balancer is not None and policy.load_balancer.simple is SimpleLb.PASSTHROUGH
             for policy in self.policies
         )
 
@@ -188,6 +198,8 @@ class DestinationRules:
         if "depend_on_place" in known and not any(each.depends_on_place for each in gone):
             depend = before.depend_on_place or any(each.depends_on_place for each in come)
             vars(self)["depend_on_place"] = depend
+        if "_passing_on" in known and not any(each.passes_on for each in (*gone, *come)):
+            vars(self)["_passing_on"] = before._passing_on
 
     def _is_local(self, rule: Rule) -> bool:
         """Tell whether the clients of a rule's own namespace find it first."""
@@ -261,6 +273,15 @@ class DestinationRules:
     def depend_on_place(self) -> bool:
         """Whether the endpoints of some rule depend on where the client runs."""
         return any(rule.depends_on_place for rule in self.rules)
+
+    def pass_on(self, host: str) -> bool:
+        """Tell whether connections to a host may go where they were going, by some rule."""
+        return any(has(each, host) for each in self._passing_on)
+
+    @cached_property
+    def _passing_on(self) -> frozenset[str]:
+        """The hosts of the rules that pass connections on."""
+        return frozenset(rule.host for rule in self.rules if rule.passes_on)
 
     def _found(self, namespace: str, service: Service) -> tuple[Rule, ...]:
         local = self._local.get(namespace)

@@ -285,6 +285,21 @@ def _changed_services(old: MeshModel, new: MeshModel) -> ChangedServices:
     )
 
 
+def only_endpoints_differ(
+    before: Service | None, after: Service | None, rules: DestinationRules
+) -> bool:
+    """Tell whether a service that changed has other endpoints, and its clusters are as they were.
+
+    rules: of the later model. Clusters that pass connections on depend on what endpoints take.
+    """
+    return (
+        before is not None
+        and after is not None
+        and before.without_endpoints() == after.without_endpoints()
+        and not rules.pass_on(after.host)
+    )
+
+
 class SameNames(NamedTuple):
     """Whether the name tables of two models are the same.
 

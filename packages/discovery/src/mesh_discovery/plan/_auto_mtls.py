@@ -7,7 +7,6 @@ gRPC programs without an Envoy have one transport socket a cluster (`generate/pr
 """
 
 from mesh_discovery.config.kinds._peer_authentication import MutualTlsMode
-from mesh_discovery.config.kinds._service_entry import Resolution
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.model._services import Endpoint, Port, Service
 
@@ -18,8 +17,6 @@ def may_use_mutual_tls(service: Service, model: MeshModel) -> bool:
     Its clusters then have both transport sockets, and each endpoint's metadata chooses one.
     """
     if service.external or not model.mesh_config.enable_auto_mtls:
-        return False
-    if service.resolution is Resolution.NONE:
         return False
     if model.policies.namespace_mode(service.namespace) is not MutualTlsMode.DISABLE:
         return True
@@ -35,6 +32,23 @@ def uses_mutual_tls(endpoint: Endpoint, port: Port, model: MeshModel) -> bool:
         # On a PERMISSIVE port it takes plaintext only (`plan/_proxyless`).
         return mode is MutualTlsMode.STRICT
     return mode is not MutualTlsMode.DISABLE
+
+
+def uses_mutual_tls_for_all(service: Service, port: Port, model: MeshModel) -> bool:
+    """Tell whether clients that pass connections on should speak mutual TLS to a service's port.
+
+    Their clusters know no endpoints (ORIGINAL_DST), so that all are called alike. As in Istio they
+    speak it if every endpoint takes it. Beyond that they do if one endpoint takes nothing else:
+    it refuses plaintext, and by then whatever was said to it has been on the wire.
+    """
+    if service.external or not model.mesh_config.enable_auto_mtls:
+        return False
+    endpoints = service.endpoints_of(port)
+    taking = [each for each in endpoints if uses_mutual_tls(each, port, model)]
+    return bool(taking) and (
+        len(taking) == len(endpoints)
+        or any(_mode(each, port, model) is MutualTlsMode.STRICT for each in taking)
+    )
 
 
 def proxyless_uses_mutual_tls(service: Service, port: Port, model: MeshModel) -> bool:

@@ -7,7 +7,7 @@ from mesh_discovery.config.kinds.destination_rule._client_tls import ClientTls, 
 from mesh_discovery.model._destination_rules import Rule
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.model._services import Port, Service
-from mesh_discovery.plan._auto_mtls import may_use_mutual_tls, uses_mutual_tls
+from mesh_discovery.plan._auto_mtls import may_use_mutual_tls, uses_mutual_tls_for_all
 from mesh_discovery.plan._client import Client
 from mesh_discovery.plan._discovery import Discovery
 from mesh_discovery.plan._traffic_policy import Policy
@@ -73,11 +73,9 @@ def upstream_tls(  # noqa: PLR0911 - the order of the cases is the rule
         return _PLAIN
     if found is not Discovery.ORIGINAL_DST:
         return UpstreamTls(kind=TlsKind.BY_ENDPOINT)
-    # Endpoints are not known to the cluster then: all of them have to take it.
-    endpoints = service.endpoints_of(port)
-    if endpoints and all(uses_mutual_tls(each, port, model) for each in endpoints):
-        return UpstreamTls(kind=TlsKind.MESH)
-    return _PLAIN
+    return (
+        UpstreamTls(kind=TlsKind.MESH) if uses_mutual_tls_for_all(service, port, model) else _PLAIN
+    )
 
 
 def _is_simple(tls: ClientTls | None) -> bool:

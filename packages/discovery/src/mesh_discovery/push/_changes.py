@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from mesh_discovery.config.kinds.envoy_filter._mistakes import OF_LISTENERS, OF_ROUTES
 from mesh_discovery.config.kinds.envoy_filter._spec import ApplyTo
 from mesh_discovery.config.kinds.request_authentication._spec import RequestAuthenticationSpec
-from mesh_discovery.model._model import MeshModel, changed_services
+from mesh_discovery.model._model import MeshModel, changed_services, only_endpoints_differ
 from mesh_discovery.model._rule_objects import RULE_KINDS
 from mesh_discovery.model._services import Service
 from mesh_discovery.model.policies._key_sets import source_of
@@ -62,7 +62,7 @@ def difference(old: MeshModel | None, new: MeshModel) -> PushRequest | None:
     for key, (before, after) in changed.pairs.items():
         services.add(ConfigKey(SERVICE, key[1], key[0]))
         addresses |= _changed_addresses(before, after)
-        if not _only_endpoints_differ(before, after):
+        if not only_endpoints_differ(before, after, new.destination_rules):
             incremental = False
     policies = {
         ConfigKey(POLICY, name, namespace)
@@ -128,14 +128,6 @@ def _patched(old: MeshModel, new: MeshModel, changed: Iterable[RuleName]) -> Ite
             yield PATCHED_CLUSTERS
         if each is ApplyTo.EXTENSION_CONFIG:
             yield PATCHED_EXTENSIONS
-
-
-def _only_endpoints_differ(before: Service | None, after: Service | None) -> bool:
-    return (
-        before is not None
-        and after is not None
-        and before.without_endpoints() == after.without_endpoints()
-    )
 
 
 def _changed_addresses(before: Service | None, after: Service | None) -> set[ConfigKey]:

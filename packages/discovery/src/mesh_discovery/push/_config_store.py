@@ -90,6 +90,8 @@ class ConfigStore:
         """Services that are served and can't be reached."""
         self._logged_notes: frozenset[Problem] = frozenset()
         self._logged_warnings: frozenset[Problem] = frozenset()
+        self._judged: tuple[Problem, ...] = ()
+        """Warnings of the whole mesh, beside those of its objects."""
         self.loaded_at = time.time()
         """When the configuration that is served was read (Unix seconds)."""
         self.looked_at = self.loaded_at
@@ -107,6 +109,10 @@ class ConfigStore:
     @property
     def warnings(self) -> tuple[Problem, ...]:
         """Fields with an effect that is hardly meant, and references that lead nowhere."""
+        return (*self._warnings_of_objects, *self._judged)
+
+    @property
+    def _warnings_of_objects(self) -> tuple[Problem, ...]:
         return (*self.snapshot.warnings, *self.served.pending.gateway_api.warnings)
 
     def apply(self, load: Load, notify: Callable[[PushRequest], None]) -> None:
@@ -194,9 +200,15 @@ class ConfigStore:
         """Find what is served and can't be reached, and log it once for as long as it is so.
 
         Call it after `apply`, in a thread: in a large mesh no push should wait for it.
-        It does nothing if only endpoints changed, other than on addresses of this machine.
+        It costs next to nothing if only endpoints changed, other than on addresses of this machine
+        or of headless services.
         """
         before, self._judgement = self._judgement, judge(self.served.pending, self._judgement)
+        known_warnings = frozenset(self._judged)
+        self._judged = self._judgement.warnings
+        for warning in self._judged:
+            if warning not in known_warnings:
+                _log_warning(warning)
         if before is not None and before.parts is self._judgement.parts:
             return
         found = self._judgement.problems
@@ -213,8 +225,13 @@ class ConfigStore:
             if note not in self._logged_notes:
                 log.warning("configuration without effect", extra={"what": str(note)})
         self._logged_notes = frozenset(self.snapshot.notes)
-        for warning in self.warnings:
+        warnings = self._warnings_of_objects
+        for warning in warnings:
             if warning not in self._logged_warnings:
-                log.warning("configuration that is hardly meant so", extra={"what": str(warning)})
-        self._logged_warnings = frozenset(self.warnings)
+                _log_warning(warning)
+        self._logged_warnings = frozenset(warnings)
         self._metrics.config_unsupported.set(len(self._logged_notes))
+
+
+def _log_warning(warning: Problem) -> None:
+    log.warning("configuration that is hardly meant so", extra={"what": str(warning)})

@@ -15,6 +15,7 @@ from mesh_discovery.model._model import MeshModel
 from mesh_discovery.plan.gateway._unused import same_gateways, unused_gateways
 from mesh_discovery.plan.policies._unusable_providers import same_providers, unusable_providers
 from mesh_discovery.plan.reachability._by_place import Problems, judged_again
+from mesh_discovery.plan.reachability._headless import passed_on_warnings, same_passed_on
 from mesh_discovery.plan.reachability._known_hosts import KnownHosts
 from mesh_discovery.plan.reachability._routes import JudgedRoutes
 from mesh_discovery.plan.reachability._services import (
@@ -63,6 +64,8 @@ class Judgement:
     routes: JudgedRoutes
     """The judgement of VirtualServices, and of DestinationRules."""
     parts: tuple[Problems, ...]
+    warnings: tuple[Problem, ...]
+    """Of what is reached, though hardly as it is meant, in order."""
 
     @cached_property
     def problems(self) -> tuple[Problem, ...]:
@@ -79,7 +82,12 @@ def judge(model: MeshModel, before: Judgement | None = None) -> Judgement:
     if before is None:
         routes = JudgedRoutes().after(model, KnownHosts.of(model.services))
         parts = tuple(_judged(each.find(model), {}) for each in _PARTS)
-        return Judgement(model=model, routes=routes, parts=(*parts, *_parts(routes)))
+        return Judgement(
+            model=model,
+            routes=routes,
+            parts=(*parts, *_parts(routes)),
+            warnings=_warnings(model, routes),
+        )
     old = before.model
     same = same_services(old, model)
     hosts = before.routes.rules.hosts if same else KnownHosts.of(model.services)
@@ -93,7 +101,13 @@ def judge(model: MeshModel, before: Judgement | None = None) -> Judgement:
     parts = (*parts, *_parts(routes))
     if all(map(is_, before.parts, parts)):
         parts = before.parts
-    return Judgement(model=model, routes=routes, parts=parts)
+    as_before = routes.objects is before.routes.objects and same_passed_on(old, model)
+    warnings = before.warnings if as_before else _warnings(model, routes)
+    return Judgement(model=model, routes=routes, parts=parts, warnings=warnings)
+
+
+def _warnings(model: MeshModel, routes: JudgedRoutes) -> tuple[Problem, ...]:
+    return tuple(sorted(set(passed_on_warnings(model, routes.leading_to))))
 
 
 def _judged(found: Iterable[Problem], known: Problems) -> Problems:

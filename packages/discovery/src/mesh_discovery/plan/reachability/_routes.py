@@ -98,6 +98,10 @@ class JudgedRoutes:
         again.update(self._leading_to(other_hosts), self._bound_to_others(model.gateways))
         return replace(found, problems=judged_again(self.problems, again, found._judge))
 
+    def leading_to(self, host: str) -> Iterator[ConfigObject]:
+        """Yield the objects that someone wrote of which a destination has a host."""
+        return (self.items[each] for each in self.groups.get((_DESTINATION, host), ()))
+
     def _groups(self, place: Place) -> Iterator[Place]:
         """Yield the things with which an object has to do, each once."""
         item = self.items.get(place)

@@ -28,7 +28,7 @@ _ANY = ""
 def unreachable_services(model: MeshModel) -> Iterator[Problem]:
     """Yield a problem for every service, host and port that can't be reached."""
     sources = model.made.sources
-    items = {(_registry(each), each.namespace, each.name): each for each in sources}
+    items = {(registry_of(each), each.namespace, each.name): each for each in sources}
     services = [
         _Placed(service=service, item=items[service.registry, service.namespace, service.name])
         for service in model.services
@@ -47,7 +47,8 @@ def unreachable_services(model: MeshModel) -> Iterator[Problem]:
             yield from _without_interception(each)
 
 
-def _registry(item: ConfigObject) -> Registry:
+def registry_of(item: ConfigObject) -> Registry:
+    """Return the kind of services that an object makes."""
     is_kubernetes = isinstance(item.spec, KubernetesServiceSpec)
     return Registry.KUBERNETES if is_kubernetes else Registry.EXTERNAL
 
@@ -122,7 +123,7 @@ class _Placed:
 
     def port_path(self, number: int) -> FieldPath:
         """Return the place of a port; one that came from another object has that of them all."""
-        numbers = _port_numbers(self.item)
+        numbers = port_numbers(self.item)
         return ("spec", "ports", numbers.index(number)) if number in numbers else ("spec", "ports")
 
     def __str__(self) -> str:
@@ -133,7 +134,8 @@ def _named(item: ConfigObject) -> str:
     return f"{item.kind} {item.namespace}/{item.name} ({item.file}:{item.line})"
 
 
-def _port_numbers(item: ConfigObject) -> list[int]:
+def port_numbers(item: ConfigObject) -> list[int]:
+    """Return the numbers of an object's service ports, in their order."""
     match item.spec:
         case ServiceEntrySpec(ports=ports):
             return [each.number for each in ports]
@@ -336,7 +338,7 @@ def _udp(item: ConfigObject) -> Iterator[Problem]:
 
 def places_taken(conflicts: Iterable[Conflict], model: MeshModel) -> Iterator[Problem]:
     """Yield a problem for each service that found no place to listen at a connected proxy."""
-    items = {(_registry(each), each.namespace, each.name): each for each in model.made.sources}
+    items = {(registry_of(each), each.namespace, each.name): each for each in model.made.sources}
     by_host = {
         each.host: items[each.registry, each.namespace, each.name]
         for each in reversed(model.services)
@@ -347,7 +349,7 @@ def places_taken(conflicts: Iterable[Conflict], model: MeshModel) -> Iterator[Pr
             message = f"{each.bind}:{each.port} is taken at a proxy: {each.host} can't listen there"
             yield Problem(file="", line=1, message=message)
             continue
-        numbers = _port_numbers(item)
+        numbers = port_numbers(item)
         yield item.problem(
             ("spec", "ports", numbers.index(each.port)) if each.port in numbers else ("spec",),
             f"{each.bind}:{each.port} is taken at a proxy, by what its own workload listens on or "

@@ -85,7 +85,7 @@ def missing_destinations(
 
     has_subset: tells whether a rule of a host has a subset.
     """
-    for path, destination in _destinations(item.spec):
+    for path, destination in destinations_of(item.spec):
         host = full_host(destination.host, item.namespace)
         if not has_host(host):
             yield item.problem(
@@ -102,11 +102,12 @@ def missing_destinations(
 
 def destination_hosts(item: ConfigObject) -> frozenset[str]:
     """Return the hosts to which an object leads."""
-    hosts = {destination.host for _, destination in _destinations(item.spec)}
+    hosts = {destination.host for _, destination in destinations_of(item.spec)}
     return frozenset(full_host(each, item.namespace) for each in hosts)
 
 
-def _destinations(spec: object) -> Iterator[tuple[FieldPath, Destination]]:
+def destinations_of(spec: object) -> Iterator[tuple[FieldPath, Destination]]:
+    """Yield all destinations of a VirtualService's spec, mirrors too, with their places."""
     if not isinstance(spec, VirtualServiceSpec):
         return
     weighted: list[tuple[FieldPath, Destination | None]] = []

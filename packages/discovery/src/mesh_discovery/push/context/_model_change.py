@@ -6,7 +6,12 @@ from functools import cached_property
 
 from mesh_discovery._edits import edits
 from mesh_discovery.config.kinds.sidecar._kind import SIDECAR
-from mesh_discovery.model._model import ChangedServices, MeshModel, changed_services
+from mesh_discovery.model._model import (
+    ChangedServices,
+    MeshModel,
+    changed_services,
+    only_endpoints_differ,
+)
 from mesh_discovery.model._rule_objects import RuleKey
 from mesh_discovery.model._services import Service
 from mesh_discovery.model.virtual_services._virtual_services import VirtualService
@@ -122,13 +127,11 @@ class ModelChange:
 
     @cached_property
     def endpoints_only(self) -> frozenset[ServiceKey]:
-        """The services that differ in endpoints alone."""
+        """The services that differ in endpoints alone, on which their clusters do not depend."""
         return frozenset(
             key
             for key, (before, after) in self.services.pairs.items()
-            if before is not None
-            and after is not None
-            and before.without_endpoints() == after.without_endpoints()
+            if only_endpoints_differ(before, after, self.new.destination_rules)
         )
 
     @cached_property

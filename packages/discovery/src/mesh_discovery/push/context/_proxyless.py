@@ -189,7 +189,7 @@ class ProxylessContext:
 
     def _make_load_assignment(self, key: _ClusterName) -> Resource | None:
         target = self._target(key)
-        if target is None or not target.service.uses_eds:
+        if target is None or target.service.is_looked_up:
             return None
         return Resource.pack(load_assignment(target, self._model), name=key.name)
 
