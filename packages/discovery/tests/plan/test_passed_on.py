@@ -17,9 +17,9 @@ ANYWHERE = entry(
     "hosts: [any.example], location: MESH_INTERNAL, ports: [{number: 80, name: http}]",
     namespace="b",
 )
-FRONT = entry(
-    "front",
-    "hosts: [front.b.svc.cluster.local], resolution: STATIC, "
+OTHER = entry(
+    "other",
+    "hosts: [other.b.svc.cluster.local], resolution: STATIC, "
     "ports: [{number: 8080, name: http}], endpoints: [{address: 10.0.0.9}]",
     namespace="b",
 )
@@ -62,7 +62,7 @@ SUBSETS = rule(HOST, "subsets: [{name: one, labels: {pod: one}}]")
         ((pods(), virtual_service("h", "host: h")), []),
         ((pods(), virtual_service(f"h-0.{HOST}", "host: h")), []),
         ((pods(), SUBSETS, virtual_service("h", "host: h, subset: one")), ["whichever subset"]),
-        ((pods(), FRONT, virtual_service("front", "host: h")), ["none of its endpoints"]),
+        ((pods(), OTHER, virtual_service("other", "host: h")), ["none of its endpoints"]),
         ((pods(), virtual_service("x.example", "host: h", more="gateways: [gw], ")), []),
     ],
 )
