@@ -239,6 +239,17 @@ def e2e(session: nox.Session) -> None:
 
 
 @nox.session
+def fuzz(session: nox.Session) -> None:
+    """Coverage-guided fuzzing of every parser of outside bytes; `--seconds 600` each, once a week.
+
+    Needs a Python that atheris has wheels for. `tests` runs the corpora without it.
+    """
+    install_editable(session, "test")
+    install(session, "--group", "fuzz")
+    session.run("python", "tools/fuzz.py", *session.posargs)
+
+
+@nox.session
 def demo(session: nox.Session) -> None:
     """Two services that talk mutual TLS through their Envoys, on this machine."""
     install_editable(session, only=PACKAGES["local"])
@@ -348,7 +359,7 @@ def lock(session: nox.Session) -> None:
     )
     wanted = Path(session.virtualenv.location, "requirements.in")
     wanted.write_text("\n".join(requirements) + "\n")
-    groups = ("boundaries", "build", "demo", "lint", "test", "types")
+    groups = ("boundaries", "build", "demo", "fuzz", "lint", "test", "types")
     session.run(
         *("uv", "pip", "compile", "--universal", "--python-version", "3.11", "--upgrade"),
         *("--no-annotate", "--custom-compile-command", "python3 tools/dev.py lock"),

@@ -17,7 +17,8 @@ from workspace import ROOT, distributions
 def parts() -> list[list[Path]]:
     """Return the paths of each run: a distribution's folders, then the rest."""
     chosen = [
-        [each.folder / name for name in ("src", "tests", "bench")] for each in distributions()
+        [each.folder / name for name in ("src", "tests", "bench", "fuzz")]
+        for each in distributions()
     ]
     chosen += [[ROOT / "tests-e2e"], [ROOT / "tools", ROOT / "noxfile.py"], [ROOT / "bench"]]
     return [found for part in chosen if (found := [path for path in part if holds_python(path)])]

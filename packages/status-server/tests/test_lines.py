@@ -154,6 +154,10 @@ def test_exemplars_units_and_seconds_are_not_for_text() -> None:
     )
 
 
+def test_a_carriage_return_in_a_label_ends_no_line() -> None:
+    assert openmetrics_as_text(b'a{x="b\rc"} 1\n') == b'a{x="b\rc"} 1\n'
+
+
 def test_types_fit_the_names_of_samples_in_openmetrics() -> None:
     page = (
         b"# HELP a_total Text.\n# TYPE a_total counter\na_total 1\n\n# TYPE b counter\nb 1\n"

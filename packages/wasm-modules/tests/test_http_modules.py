@@ -403,6 +403,7 @@ async def test_a_password_in_the_url_is_sent_there_and_nowhere_else(
         ("http://", "no URL with http or https and a host"),
         ("http://host:99999/a", "is no URL"),
         ("http://[::1/a", "is no URL"),
+        ("http://host/\ud800", "is no URL"),
         ("http://ho st/a", "cannot be looked up"),
         ("http://" + "a" * 9000, "more than 8192"),
         ("http://a.b\r\nX: y/c", "cannot be looked up|no URL|resolved"),

@@ -416,6 +416,13 @@ def test_of_several_entries_of_a_secret_the_most_precise_counts() -> None:
     }
 
 
+def test_a_pull_secret_that_is_no_ascii_is_refused_without_its_text() -> None:
+    image = Reference.parse("oci://ghcr.io/team/a")
+    with pytest.raises(FetchError, match="no base64") as refused:
+        credentials_for(image, json.dumps({"auths": {"ghcr.io": {"auth": "s\u00e9cret"}}}))
+    assert "cret'" not in str(refused.value)
+
+
 @given(st.text(max_size=200))
 def test_any_challenge_is_read(header: str) -> None:
     challenges([header])

@@ -103,6 +103,8 @@ async def test_token_names_the_service_account(kid: str | None, audience: list[s
         ({"exp": str(NOW + 60)}, "proper time of exp"),
         ({"exp": True}, "proper time of exp"),
         ({"exp": None}, "proper time of exp"),
+        ({"exp": 10**400}, "proper time of exp"),
+        ({"nbf": -(10**400)}, "proper time of nbf"),
         ({"nbf": NOW + 61}, "not valid yet"),
         ({"iat": NOW + 3600}, "not valid yet"),
         ({"sub": "system:serviceaccount:"}, "token subject"),

@@ -23,6 +23,8 @@ from mesh_ca.callers._jwks import VerificationKey, VerificationKeys
 _MAX_TOKEN_BYTES = 16 * 1024
 _MAX_KEYS_TRIED = 8
 _CLOCK_SKEW_S = 60
+_LATEST_TIME_S = 1e12
+"""Some 30 000 years away: a token has no later times."""
 _ALGORITHMS = ("RS256", "ES256")
 _SIGNATURES = jwt.PyJWS(algorithms=_ALGORITHMS)
 _BEGINNINGS = ("nbf", "iat")
@@ -226,7 +228,12 @@ def validity_of(claims: Mapping[str, object]) -> tuple[float, float]:
 
 def _time(claims: Mapping[str, object], name: str) -> float:
     value = claims.get(name)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    # JSON has whole numbers of any length, which no float holds; NaN is in no order to others.
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float)
+        or not abs(value) < _LATEST_TIME_S
+    ):
         raise NotAuthenticated.public(f"token without a proper time of {name}")
     return value
 

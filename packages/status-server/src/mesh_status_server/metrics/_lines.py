@@ -86,7 +86,9 @@ _TEXT_TYPES = {
 
 def openmetrics_as_text(lines: bytes) -> bytes:
     """Returns lines of OpenMetrics as Prometheus' text: without units and exemplars."""
-    return b"".join(map(_text_line, lines.splitlines(keepends=True)))
+    # Not `splitlines`: the value of a label may hold other ends of lines than "\n".
+    parted = lines.removesuffix(b"\n").split(b"\n") if lines else []
+    return b"".join(_text_line(line + b"\n") for line in parted)
 
 
 def _text_line(line: bytes) -> bytes:

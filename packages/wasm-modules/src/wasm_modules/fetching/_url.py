@@ -35,6 +35,7 @@ class Url(NamedTuple):
         try:
             parts = urlsplit(text)
             host, port = parts.hostname, parts.port
+            text.encode()
         except ValueError as error:
             raise DownloadError(f"{_shown(text)} is no URL: {error}") from None
         if parts.scheme not in _PORTS or not host:

@@ -6,7 +6,6 @@ https://kubernetes.io/docs/tasks/configure-pod-container/pull-image-private-regi
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -95,7 +94,7 @@ def _text(entry: Mapping[str, object], key: str) -> str:
 def _decoded(pair: str, registry: str) -> tuple[str, str]:
     try:
         user, colon, password = base64.b64decode(pair, validate=True).decode().partition(":")
-    except (binascii.Error, UnicodeDecodeError):
+    except ValueError:  # no base64, or what is in it is no text
         colon = user = password = ""
     if not colon:
         raise FetchError(f"the image pull secret has an 'auth' for {registry} that is no base64")

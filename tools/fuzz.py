@@ -1,0 +1,230 @@
+"""Run the fuzzers of the packages' parsers: coverage-guided, each in a process, with its corpus.
+
+    python tools/fuzz.py [--seconds 60] [--jobs 2] [--seed N] [--keep] [WORD ...]
+
+A fuzzer is a file `packages/*/fuzz/fuzz_*.py` with two functions. `check(data)` gives the bytes to
+a parser: it returns if they were read, or refused as the parser's documentation says, and raises
+anything else. `originals()` yields inputs as they come in real life. Inputs that reached new code
+in earlier runs are in `corpus/NAME.txt` beside it, one in base64 a line; `--keep` adds those of
+this run.
+
+Words choose fuzzers whose path holds one of them. An input that fails is written to `.fuzz/`, with
+the command that runs it again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import importlib.util
+import logging
+import random
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, cast
+
+from workspace import ROOT, distributions
+
+FOUND = ROOT / ".fuzz"
+SLOWEST_S = 20
+"""One input that takes longer has failed; these machines are slow at times."""
+MOST_MEMORY_MB = 2048
+LONGEST_BYTES = 4096
+_LONGEST_KEPT_BYTES = 2048
+_MOST_KEPT = 400
+_EXECUTED = re.compile(r"^stat::number_of_executed_units:\s*(\d+)", re.MULTILINE)
+
+
+class Fuzzer(Protocol):
+    """What a file of the folder `fuzz` defines; `longest_bytes` may be left out."""
+
+    def check(self, data: bytes) -> None: ...
+
+    def originals(self) -> Iterable[bytes]: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What became of one fuzzer. failure: the end of its output, empty if there was none."""
+
+    name: str
+    executions: int
+    seconds: float
+    kept: int
+    failure: str
+
+
+def fuzzers(root: Path = ROOT) -> list[Path]:
+    """Return the files of all fuzzers."""
+    return sorted(root.glob("packages/*/fuzz/fuzz_*.py"))
+
+
+def load(file: Path) -> Fuzzer:
+    """Import a fuzzer from its file."""
+    name = f"{file.parent.parent.name.replace('-', '_')}_{file.stem}"
+    spec = importlib.util.spec_from_file_location(name, file)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{file} is no module")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return cast(Fuzzer, module)
+
+
+def corpus_file(file: Path) -> Path:
+    """Return where the corpus of a fuzzer is kept."""
+    return file.parent / "corpus" / f"{file.stem.removeprefix('fuzz_')}.txt"
+
+
+def corpus(file: Path) -> list[bytes]:
+    """Read the kept inputs of a fuzzer."""
+    kept = corpus_file(file)
+    return [base64.b64decode(line) for line in kept.read_text().split()] if kept.exists() else []
+
+
+def mutations(inputs: list[bytes], count: int, rng: random.Random) -> Iterator[bytes]:
+    """Yield changed inputs without a look at coverage, for where atheris is not installed."""
+    for _ in range(count):
+        data = bytearray(rng.choice(inputs))
+        for _ in range(rng.choice((1, 1, 2, 5))):
+            at = rng.randrange(len(data) + 1)
+            match rng.randrange(5):
+                case 0 if at < len(data):
+                    data[at] ^= 1 << rng.randrange(8)
+                case 1:
+                    data[at : at + rng.randrange(1, 9)] = b""
+                case 2:
+                    data[at:at] = rng.randbytes(rng.randrange(1, 9))
+                case 3:
+                    del data[at:]
+                case _:
+                    other = rng.choice(inputs)
+                    data[at:at] = other[rng.randrange(len(other) + 1) :][:40]
+        yield bytes(data)
+
+
+def main(arguments: list[str]) -> int:
+    """Run the chosen fuzzers, print what became of them; 1 if one found something."""
+    options = _options(arguments)
+    if options.one is not None:
+        fuzz(options.one, options.rest)
+        return 0
+    chosen = [
+        file
+        for file in fuzzers()
+        if not options.rest or any(word in str(file.relative_to(ROOT)) for word in options.rest)
+    ]
+    if not chosen:
+        print(f"fuzz: no fuzzer has one of {', '.join(options.rest)} in its path", file=sys.stderr)
+        return 2
+    seed = options.seed or random.SystemRandom().randrange(1, 1 << 31)
+    print(f"fuzz: {len(chosen)} parsers, {options.seconds} s each, seed {seed}", flush=True)
+    with ThreadPoolExecutor(options.jobs) as pool:
+        outcomes = list(
+            pool.map(lambda file: _run(file, options.seconds, seed, keep=options.keep), chosen)
+        )
+    failed = [each for each in outcomes if each.failure]
+    total = sum(each.executions for each in outcomes)
+    print(f"fuzz: {total:,} executions, {len(failed)} of {len(outcomes)} parsers failed")
+    return 1 if failed else 0
+
+
+def _options(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="fuzz", description="Fuzz the packages' parsers.")
+    parser.add_argument("--seconds", type=int, default=60, help="for each fuzzer")
+    parser.add_argument("--jobs", type=int, default=2, help="fuzzers at once")
+    parser.add_argument("--seed", type=int, default=0, help="0: another one each time")
+    parser.add_argument("--keep", action="store_true", help="add what reached new code to corpora")
+    parser.add_argument("--one", type=Path, help=argparse.SUPPRESS)
+    options, rest = parser.parse_known_args(arguments)
+    options.rest = rest
+    return options
+
+
+def _run(file: Path, seconds: int, seed: int, *, keep: bool) -> Outcome:
+    name = f"{file.parent.parent.name}/{file.stem.removeprefix('fuzz_')}"
+    FOUND.mkdir(exist_ok=True)
+    prefix = FOUND / f"{name.replace('/', '-')}-"
+    with tempfile.TemporaryDirectory(prefix="fuzz-") as directory:
+        inputs = Path(directory, "inputs")
+        inputs.mkdir()
+        command = [sys.executable, __file__, "--one", str(file), str(inputs)]
+        words = [f"-max_total_time={seconds}", f"-seed={seed}", f"-artifact_prefix={prefix}"]
+        began = time.monotonic()
+        done = subprocess.run(
+            [*command, *words], cwd=directory, capture_output=True, text=True, check=False
+        )
+        took = time.monotonic() - began
+        executed = _EXECUTED.search(done.stderr)
+        kept = _keep(file, inputs, command, directory) if keep and done.returncode == 0 else 0
+    outcome = Outcome(
+        name=name,
+        executions=int(executed[1]) if executed else 0,
+        seconds=took,
+        kept=kept,
+        failure=done.stdout[-2000:] + done.stderr[-6000:] if done.returncode else "",
+    )
+    _show(outcome, file)
+    return outcome
+
+
+def _show(outcome: Outcome, file: Path) -> None:
+    said = "failed" if outcome.failure else "ok"
+    kept = f", {outcome.kept} inputs kept" if outcome.kept else ""
+    print(
+        f"{outcome.name:40} {outcome.executions:>12,} executions"
+        f" {outcome.seconds:6.0f} s  {said}{kept}",
+        flush=True,
+    )
+    if outcome.failure:
+        print(outcome.failure)
+        print(f"fuzz: again: python tools/fuzz.py --one {file} {FOUND}/INPUT", flush=True)
+
+
+def _keep(file: Path, inputs: Path, command: list[str], directory: str) -> int:
+    """Write the smallest set of inputs that reaches the same code; return how many are new."""
+    merged = Path(directory, "merged")
+    merged.mkdir()
+    subprocess.run(
+        [*command[:-1], str(merged), str(inputs), "-merge=1"],
+        cwd=directory,
+        capture_output=True,
+        check=True,
+    )
+    found = {each.read_bytes() for each in merged.iterdir()}
+    small = {each for each in found if 0 < len(each) <= _LONGEST_KEPT_BYTES}
+    before = corpus(file)
+    chosen = [*before, *sorted(small - set(before), key=lambda each: (len(each), each))]
+    chosen = chosen[: max(_MOST_KEPT, len(before))]
+    target = corpus_file(file)
+    target.parent.mkdir(exist_ok=True)
+    target.write_text("".join(f"{base64.b64encode(each).decode()}\n" for each in chosen))
+    return len(chosen) - len(before)
+
+
+def fuzz(file: Path, words: list[str]) -> None:
+    """Run one fuzzer in this process, which libFuzzer ends; the first word is its directory."""
+    import atheris
+
+    logging.disable(logging.CRITICAL)
+    with atheris.instrument_imports(include=[each.import_name for each in distributions()]):
+        fuzzer = load(file)
+    directory = Path(words[0])
+    if directory.is_dir() and "-merge=1" not in words:
+        for number, original in enumerate([*fuzzer.originals(), *corpus(file)]):
+            (directory / f"original-{number}").write_bytes(original)
+    longest = getattr(fuzzer, "LONGEST_BYTES", LONGEST_BYTES)
+    limits = [f"-max_len={longest}", f"-timeout={SLOWEST_S}", f"-rss_limit_mb={MOST_MEMORY_MB}"]
+    check: Callable[[bytes], None] = fuzzer.check
+    atheris.Setup([sys.argv[0], *words, *limits, "-print_final_stats=1"], check)
+    atheris.Fuzz()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
