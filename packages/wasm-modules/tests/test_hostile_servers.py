@@ -6,6 +6,7 @@ import hashlib
 import io
 import socket
 import tarfile
+import threading
 from collections.abc import Callable
 from ipaddress import ip_network
 from pathlib import Path
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 from mesh_lifecycle.testing import ManualClock
 from mesh_testkit import until
 from wasm_modules import (
+    ChecksumMismatch,
     DownloadError,
     FetchError,
     ModuleRequest,
@@ -34,6 +36,7 @@ from wasm_modules.testing import (
     Response,
     tar_of,
 )
+from wasm_modules.unpacking._unpacking import unpack
 
 LIMIT = 1_000_000
 
@@ -272,7 +275,48 @@ def _huge_extension() -> bytes:
     return bytes(header) + bytes(100_000)
 
 
+def _header(kind: bytes, size: int, name: str = "x") -> bytes:
+    header = bytearray(tarfile.TarInfo(name).tobuf(tarfile.USTAR_FORMAT))
+    header[124:136] = b"%011o\0" % size
+    header[156:157] = kind
+    header[148:156] = b" " * 8
+    header[148:156] = b"%06o\0 " % sum(header)
+    return bytes(header)
+
+
+def _padded(content: bytes) -> bytes:
+    return content + bytes(-len(content) % 512)
+
+
+def _extended_headers(number: int, *, each_for_a_file: bool) -> bytes:
+    """Return an archive of so many extended headers, of 60 000 bytes and with keys of their own."""
+    parts, key = [], 0
+    for _ in range(number):
+        records = []
+        for _ in range(4000):
+            key += 1
+            records.append(b"15 k%09x=\n" % key)
+        content = b"".join(records)
+        parts.append(_header(b"x", len(content)) + _padded(content))
+        if each_for_a_file:
+            parts.append(_header(b"0", 0))
+    return gzip.compress(b"".join(parts), 1)
+
+
+def _headers_of_links(number: int) -> bytes:
+    return gzip.compress(_header(b"K", 0) * number, 1)
+
+
 ARCHIVES = {
+    "extended headers without a file": (
+        _extended_headers(2, each_for_a_file=False),
+        "several extended headers for one entry",
+    ),
+    "extended headers without an end": (
+        _extended_headers(80, each_for_a_file=True),
+        "more than 4194304 bytes of extended headers",
+    ),
+    "headers without an end": (_headers_of_links(100_001), "more than 100000 entries"),
     "gzip bomb": (_bomb(), "more than 1000000 bytes come out"),
     "gzip cut short": (gzip.compress(MODULE * 1000)[:20], "damaged"),
     "gzip with a wrong sum": (gzip.compress(MODULE)[:-8] + bytes(8), "damaged"),
@@ -300,11 +344,84 @@ async def test_a_hostile_archive_is_refused(
     async def handle(_request: ReceivedRequest, _writer: object) -> Response:
         return Response(body=content)
 
-    config = config_with(max_module_bytes=LIMIT)
+    most = LIMIT if "1000000" in reason else 100 * LIMIT
+    config = config_with(max_module_bytes=most)
     async with HttpServer(handle) as server, getting_modules(config) as modules:
         with pytest.raises(FetchError, match=reason):
             await modules.get(ModuleRequest(url=f"{server.url}/a"))
     assert list(config.cache_root.iterdir()) == []
+
+
+async def test_a_module_with_a_wrong_checksum_is_not_unpacked(config: WasmConfig) -> None:
+    async def handle(_request: ReceivedRequest, _writer: object) -> Response:
+        return Response(body=b"\0asm")
+
+    wrong = hashlib.sha256(b"another").hexdigest()
+    async with HttpServer(handle) as server, getting_modules(config) as modules:
+        # It is too short for a module, which unpacking would tell.
+        with pytest.raises(ChecksumMismatch, match=f"not {wrong}"):
+            await modules.get(ModuleRequest(url=f"{server.url}/a", checksum=wrong))
+
+
+async def test_what_extended_headers_hold_is_not_kept(
+    config_with: Callable[..., WasmConfig],
+) -> None:
+    """A header that says a path and a size counts, however many other records are around them."""
+    others = b"".join(b"15 k%09x=\n" % key for key in range(4000))
+    path, size = b"18 path=real.wasm\n", b"10 size=8\n"
+    content = others[:30] + path + size + others[30:]
+    archive = _header(b"x", len(content)) + _padded(content) + _header(b"0", 0) + _padded(MODULE)
+
+    async def handle(_request: ReceivedRequest, _writer: object) -> Response:
+        return Response(body=archive)
+
+    async with HttpServer(handle) as server, getting_modules(config_with()) as modules:
+        module = await modules.get(ModuleRequest(url=f"{server.url}/a"))
+    assert module.read_bytes() == MODULE
+
+
+async def test_a_fetch_that_ends_leaves_no_thread_at_its_archive(
+    config_with: Callable[..., WasmConfig],
+) -> None:
+    archive = gzip.compress(_header(b"0", 200 * LIMIT) + bytes(200 * LIMIT), 1)
+
+    async def handle(_request: ReceivedRequest, _writer: object) -> Response:
+        return Response(body=archive)
+
+    config = config_with()
+    modules = Modules(config, clock=ManualClock(), counters=Counters())
+
+    def threads() -> list[str]:
+        return [each.name for each in threading.enumerate() if str(config.cache_root) in each.name]
+
+    def is_unpacking() -> bool:
+        downloaded = next(iter(config.cache_root.glob(".fetch-*/answer")), None)
+        whole = downloaded is not None and downloaded.stat().st_size == len(archive)
+        return whole and any(each.endswith("cache") for each in threads())
+
+    async with HttpServer(handle) as server:
+        waiting = asyncio.create_task(modules.get(ModuleRequest(url=f"{server.url}/a")))
+        await until(is_unpacking, what="a thread that unpacks")
+        await modules.stop()
+        with pytest.raises(FetchError, match="as the agent stops"):
+            await waiting
+    assert threads() == []
+    assert list(config.cache_root.iterdir()) == []
+
+
+@pytest.mark.parametrize("blocks", [0, 1, 50])
+def test_unpacking_that_is_stopped_ends_at_its_next_block(tmp_path: Path, blocks: int) -> None:
+    packed = tmp_path / "packed"
+    packed.write_bytes(gzip.compress(_header(b"0", 100 * LIMIT) + bytes(100 * LIMIT), 1))
+    asked: list[bool] = []
+
+    def is_stopped() -> bool:
+        asked.append(len(asked) >= blocks)
+        return asked[-1]
+
+    with pytest.raises(FetchError, match="no one waits"):
+        unpack(packed, tmp_path / "module", most=200 * LIMIT, is_stopped=is_stopped)
+    assert asked == [False] * blocks + [True]
 
 
 async def test_entries_that_lead_out_of_an_archive_lead_nowhere(config: WasmConfig) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
+import threading
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
 from functools import partial
@@ -38,7 +39,7 @@ from wasm_modules.oci._manifest import Layer, image_of_index, is_index, layers_o
 from wasm_modules.oci._pull_secret import Credentials, credentials_for
 from wasm_modules.oci._reference import LATEST, SCHEME, Reference
 from wasm_modules.oci._registry import Registry
-from wasm_modules.unpacking._unpacking import NoModule, in_image, unpack
+from wasm_modules.unpacking._unpacking import NoModule, in_image, is_archive, unpack
 
 log = logging.getLogger("wasm_modules")
 
@@ -204,11 +205,14 @@ class Modules:
             clock=self._clock,
             source=wanted.reference,
         )
+        if wanted.checksum not in ("", came) and not await self._in_thread(
+            partial(is_archive, packed)
+        ):
+            raise _mismatch(wanted, came)
+        # The checksum may be that of the module in the archive.
         digest = await self._unpack(wanted, packed, module)
-        if wanted.checksum and wanted.checksum not in (came, digest):
-            raise ChecksumMismatch(
-                f"{wanted.reference}: its SHA-256 is {digest}, not {wanted.checksum}"
-            )
+        if wanted.checksum not in ("", came, digest):
+            raise _mismatch(wanted, digest)
         return await self._in_thread(
             partial(self._store.put, module, digest, wanted, frozenset({came}))
         )
@@ -274,9 +278,25 @@ class Modules:
         self, wanted: Wanted, packed: Path, module: Path, layer: Layer | None = None
     ) -> str:
         entry = in_image if layer is not None and not layer.is_module else None
-        work = partial(unpack, packed, module, most=self._config.max_module_bytes, wanted=entry)
+        stopped = threading.Event()
+        work = partial(
+            unpack,
+            packed,
+            module,
+            most=self._config.max_module_bytes,
+            wanted=entry,
+            is_stopped=stopped.is_set,
+        )
+        unpacking = asyncio.ensure_future(self._in_thread(work))
         try:
-            return await self._in_thread(work)
+            return await asyncio.shield(unpacking)
+        except asyncio.CancelledError:
+            # The thread ends at its next block, and is waited for: it would write to a folder that
+            # is to be removed, and take the time of others.
+            stopped.set()
+            await asyncio.wait({unpacking})
+            unpacking.exception()
+            raise
         except NoModule:
             raise
         except FetchError as error:
@@ -327,6 +347,10 @@ def read_source(request: ModuleRequest) -> _Source:
     )
     key = repr((wanted, url, request.pull_secret)).encode()
     return _Source(wanted, image, url, credentials, hashlib.sha256(key).digest())
+
+
+def _mismatch(wanted: Wanted, digest: str) -> ChecksumMismatch:
+    return ChecksumMismatch(f"{wanted.reference}: its SHA-256 is {digest}, not {wanted.checksum}")
 
 
 def _hidden(url: Url) -> str:

@@ -6,7 +6,7 @@ recursively. https://www.gnu.org/software/tar/manual/html_node/Standard.html, an
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
 from wasm_modules._errors import FetchError
@@ -14,6 +14,9 @@ from wasm_modules._errors import FetchError
 BLOCK = 512
 _MAX_ENTRIES = 100_000
 _MAX_EXTENSION_BYTES = 64 * 1024
+_MAX_EXTENSIONS_BYTES = 4 * 1024 * 1024
+"""Of all extended headers of an archive; each of their records costs time, and most of them are
+short."""
 _REGULAR = frozenset({b"0", b"\0", b"7"})
 _PAX, _PAX_GLOBAL, _LONG_NAME, _LONG_LINK = b"x", b"g", b"L", b"K"
 _COPY_BYTES = 64 * 1024
@@ -49,6 +52,14 @@ class _Header(NamedTuple):
     kind: bytes
 
 
+class _Extension(NamedTuple):
+    """What extended headers say of the entry that follows them; nothing else of them is kept."""
+
+    path: str | None = None
+    size: str | None = None
+    sparse: bool = False
+
+
 def is_header(block: bytes) -> bool:
     """Say whether a block is the header of an entry."""
     if len(block) < BLOCK:
@@ -66,26 +77,31 @@ class Tar:
         self._source = source
         self._first = first
         self._left = 0
+        self._extensions_left = _MAX_EXTENSIONS_BYTES
 
     def entries(self) -> Iterator[Entry]:
         """Yield the entries; raises NoArchive."""
-        extension: Mapping[str, str] = {}
+        extension, seen = _Extension(), b""
         block = self._first
         for _ in range(_MAX_ENTRIES):
             if not block.strip(b"\0"):
                 return
             header = _header(block)
             if header.kind in (_PAX, _LONG_NAME):
+                # Without a file they would cost time and say nothing.
+                if header.kind in seen:
+                    raise NoArchive("the archive has several extended headers for one entry")
+                seen += header.kind
                 content = self._extension(header.size)
                 if header.kind == _PAX:
-                    extension = {**extension, **_pax(content)}
+                    extension = _pax(content, extension)
                 else:
-                    extension = {**extension, "path": _text(content)}
+                    extension = extension._replace(path=_text(content))
             elif header.kind in (_PAX_GLOBAL, _LONG_LINK):
                 self._skip(_padded(header.size))
             else:
                 yield from self._entry(header, extension)
-                extension = {}
+                extension, seen = _Extension(), b""
             block = self._block()
         raise NoArchive(f"the archive has more than {_MAX_ENTRIES} entries")
 
@@ -97,22 +113,27 @@ class Tar:
         self._left -= len(data)
         return data
 
-    def _entry(self, header: _Header, extension: Mapping[str, str]) -> Iterator[Entry]:
+    def _entry(self, header: _Header, extension: _Extension) -> Iterator[Entry]:
         size = header.size
-        if (told := extension.get("size")) is not None:
+        if (told := extension.size) is not None:
             if not (told.isascii() and told.isdigit() and len(told) < 20):
                 raise NoArchive("the archive has an entry without a size")
             size = int(told)
-        sparse = any(key.startswith("GNU.sparse") for key in extension)
-        regular = header.kind in _REGULAR and not sparse
+        regular = header.kind in _REGULAR and not extension.sparse
         self._left = size
-        yield Entry(name=extension.get("path", header.name), size=size, regular=regular)
+        name = header.name if extension.path is None else extension.path
+        yield Entry(name=name, size=size, regular=regular)
         self._skip(self._left + _padded(size) - size)
         self._left = 0
 
     def _extension(self, size: int) -> bytes:
         if size > _MAX_EXTENSION_BYTES:
             raise NoArchive(f"the archive has a header of {size} bytes")
+        self._extensions_left -= size
+        if self._extensions_left < 0:
+            raise NoArchive(
+                f"the archive has more than {_MAX_EXTENSIONS_BYTES} bytes of extended headers"
+            )
         return self._exactly(_padded(size))[:size]
 
     def _block(self) -> bytes:
@@ -171,9 +192,12 @@ def _text(field: bytes) -> str:
     return field.split(b"\0", 1)[0].decode("utf-8", "replace")
 
 
-def _pax(content: bytes) -> Mapping[str, str]:
-    """Return the records of an extended header: a length, a key, `=`, a value, a line feed."""
-    found: dict[str, str] = {}
+def _pax(content: bytes, before: _Extension) -> _Extension:
+    """Return what an extended header says of its entry, besides what is known of it.
+
+    Its records are a length, a key, `=`, a value, a line feed.
+    """
+    path, size, sparse = before
     at = 0
     while at < len(content):
         space = content.find(b" ", at, at + 20)
@@ -181,9 +205,15 @@ def _pax(content: bytes) -> Mapping[str, str]:
         if not digits.isdigit():
             raise NoArchive("the archive has an extended header that is damaged")
         end = at + int(digits)
-        key, equals, value = content[space + 1 : end - 1].partition(b"=")
-        if not equals or end > len(content) or end <= space:
+        equals = content.find(b"=", space, end)
+        if equals < 0 or end > len(content) or end <= space:
             raise NoArchive("the archive has an extended header that is damaged")
-        found[key.decode("utf-8", "replace")] = value.decode("utf-8", "replace")
+        key = content[space + 1 : equals]
+        if key == b"path":
+            path = content[equals + 1 : end - 1].decode("utf-8", "replace")
+        elif key == b"size":
+            size = content[equals + 1 : end - 1].decode("utf-8", "replace")
+        elif key.startswith(b"GNU.sparse"):
+            sparse = True
         at = end
-    return found
+    return _Extension(path, size, sparse)

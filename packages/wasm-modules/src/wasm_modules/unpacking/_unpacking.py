@@ -25,13 +25,19 @@ IN_IMAGE: Final = "plugin.wasm"
 
 
 def unpack(
-    path: Path, module: Path, *, most: int, wanted: Callable[[Entry], bool] | None = None
+    path: Path,
+    module: Path,
+    *,
+    most: int,
+    wanted: Callable[[Entry], bool] | None = None,
+    is_stopped: Callable[[], bool] = lambda: False,
 ) -> str:
     """Write the module in a file to a new file; return its SHA-256 in hex. Blocks.
 
     most: of the bytes that come out of the archive.
     wanted: which entry of an archive is the module; without it, the first file that looks like one,
         and the file may be a module that is in no archive.
+    is_stopped: asked before each block that is read; a thread can be ended in no other way.
     Raises FetchError, and OSError if a file cannot be read or written.
     """
     with path.open("rb") as packed:
@@ -41,8 +47,8 @@ def unpack(
         try:
             if head == _GZIP:
                 with gzip.GzipFile(fileobj=packed, mode="rb") as unpacked:
-                    return _module_of(_Bounded(unpacked, most), module, wanted)
-            return _module_of(_Bounded(source, most), module, wanted)
+                    return _module_of(_Bounded(unpacked, most, is_stopped), module, wanted)
+            return _module_of(_Bounded(source, most, is_stopped), module, wanted)
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise NoArchive(f"the archive is damaged: {error}") from error
 
@@ -52,14 +58,23 @@ def in_image(entry: Entry) -> bool:
     return entry.name.removeprefix("./").removeprefix("/") == IN_IMAGE
 
 
-class _Bounded:
-    """Reads at most so many bytes, then raises FetchError."""
+def is_archive(path: Path) -> bool:
+    """Say whether a file is not the module itself. Raises OSError."""
+    with path.open("rb") as file:
+        return file.read(len(MAGIC)) != MAGIC
 
-    def __init__(self, source: Readable, most: int) -> None:
+
+class _Bounded:
+    """Reads at most so many bytes, then raises FetchError; as it does once it is stopped."""
+
+    def __init__(self, source: Readable, most: int, is_stopped: Callable[[], bool]) -> None:
         self._source = source
         self._most = self._left = most
+        self._is_stopped = is_stopped
 
     def read(self, size: int, /) -> bytes:
+        if self._is_stopped():
+            raise FetchError("no one waits for the module any more")
         data = self._source.read(size)
         self._left -= len(data)
         if self._left < 0:
