@@ -12,8 +12,6 @@ from ipaddress import ip_network
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from mesh_lifecycle.testing import ManualClock
 from mesh_testkit import until
@@ -27,7 +25,6 @@ from wasm_modules import (
 )
 from wasm_modules._counters import Counters
 from wasm_modules._modules import Modules
-from wasm_modules.fetching._address_guard import AddressGuard
 from wasm_modules.testing import (
     MODULE,
     FakeRegistry,
@@ -230,18 +227,6 @@ async def test_layers_are_not_fetched_from_a_blocked_address(config: WasmConfig)
         )
         with pytest.raises(DownloadError, match="is at a blocked address"):
             await modules.get(ModuleRequest(url=f"oci://{registry.address}/a/b@sha256:{image}"))
-
-
-@given(st.ip_addresses())
-def test_what_python_calls_link_local_is_blocked(address: object) -> None:
-    guard = AddressGuard([ip_network("10.0.0.0/8"), ip_network("fc00::/7")])
-    if getattr(address, "is_link_local", False):
-        assert guard.blocks(str(address)) is not None
-
-
-@given(st.text())
-def test_an_address_that_cannot_be_read_is_blocked_or_judged(text: str) -> None:
-    AddressGuard().blocks(text)
 
 
 def _bomb() -> bytes:

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
-from typing import TypeAlias
 
+from mesh_address_guard import IpNetwork
 from wasm_modules._errors import ConfigError
-
-IpNetwork: TypeAlias = IPv4Network | IPv6Network
 
 ANY_REGISTRY = "*"
 MAX_MODULE_BYTES = 256 * 1024 * 1024
@@ -26,8 +23,8 @@ class WasmConfig:
     max_retries: further attempts after a connection failed, or after a status of 500 and more but
         501, 505 and 511.
     max_module_bytes: of a module, of its archive, and of all that comes out of the archive.
-    blocked_networks: addresses that are never connected to, besides the link-local ones and those
-        of metadata services in clouds.
+    blocked_networks: addresses that are never connected to, besides those that
+        `mesh_address_guard` blocks always: link-local ones, and metadata services in clouds.
     insecure_registries: hosts, `host:port` or just the host, whose certificate is not verified, and
         that may be reached without TLS; `*` is all hosts.
     default_timeout_s: how long a filter waits for its module if its configuration does not say.

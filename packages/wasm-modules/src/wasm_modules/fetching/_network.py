@@ -10,6 +10,7 @@ import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
+from mesh_address_guard import AddressBlocked, AddressGuard
 from mesh_identity import (
     HostNotResolved,
     NoSystemRoots,
@@ -20,7 +21,6 @@ from mesh_identity import (
 )
 from wasm_modules._config import ANY_REGISTRY, WasmConfig
 from wasm_modules._errors import DownloadError, PassingFailure
-from wasm_modules.fetching._address_guard import AddressGuard
 from wasm_modules.fetching._url import Url
 
 _CONNECT_S = 5.0
@@ -32,7 +32,7 @@ class Network:
     """Connects to the hosts of URLs."""
 
     def __init__(self, config: WasmConfig) -> None:
-        self._guard = AddressGuard(config.blocked_networks)
+        self._guard = AddressGuard(blocked=config.blocked_networks)
         self._insecure = frozenset(each.lower() for each in config.insecure_registries)
         self._roots_pem = b""
         self._verified: ssl.SSLContext | None = None
@@ -67,12 +67,10 @@ class Network:
             addresses = await fetch_addresses(url.host)
         except HostNotResolved as error:
             raise PassingFailure(f"{url}: {error}") from error
-        blocked = {each: network for each in addresses if (network := self._guard.blocks(each))}
-        allowed = [each for each in addresses if each not in blocked]
-        if not allowed:
-            told = ", ".join(f"{each} is in {network}" for each, network in blocked.items())
-            raise DownloadError(f"{url}: {url.host} is at a blocked address: {told}")
-        return allowed[:_MOST_ADDRESSES]
+        try:
+            return list(self._guard.admitted(url.host, addresses))[:_MOST_ADDRESSES]
+        except AddressBlocked as error:
+            raise DownloadError(f"{url}: {error}") from error
 
     async def _tls(self, url: Url) -> ssl.SSLContext | None:
         if url.scheme != "https":

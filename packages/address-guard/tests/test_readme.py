@@ -1,0 +1,23 @@
+"""The README's example, run as it stands."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+README = (Path(__file__).parent.parent / "README.md").read_text()
+
+
+def test_the_example_prints_what_the_readme_says() -> None:
+    (example,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    (printed,) = re.findall(r"```text\n(.*?)```", README, re.DOTALL)
+    command = [sys.executable, "-W", "error", "-c", example]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == printed
+
+
+def test_aiohttp_is_not_loaded_before_it_is_used() -> None:
+    look = "import sys, mesh_address_guard; print('aiohttp' in sys.modules)"
+    command = [sys.executable, "-c", look]
+    found = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert found == "False\n"
