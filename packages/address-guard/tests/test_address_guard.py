@@ -91,7 +91,7 @@ def test_what_is_no_address_is_blocked(text: str) -> None:
     assert AddressGuard().blocks(text) == "unknown addresses"
 
 
-HERE = "127.0.0.1 127.1 0x7f.1 2130706433 0177.0.0.1 0 ::1 :: 0.0.0.0".split()
+HERE = ["127.0.0.1", "127.1", "0x7f.1", "2130706433", "0177.0.0.1", "0", "::1", "::", "0x0"]
 
 
 @pytest.mark.parametrize("host", HERE)

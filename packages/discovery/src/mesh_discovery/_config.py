@@ -2,10 +2,18 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
+from mesh_address_guard import (
+    THIS_MACHINE,
+    AddressGuard,
+    IpNetwork,
+    NotANetwork,
+    parse_networks,
+)
 from mesh_configfile import Duration, DurationBoundsError, DurationError
 from mesh_discovery._addresses import is_host, split_host_port
 from mesh_filewatch import ReadTimedOut, run_with_timeout
@@ -15,6 +23,8 @@ from mesh_listening import GRPC_LIMITS, HTTP_LIMITS, ConnectionLimits
 PLAINTEXT_SECRETS = "MESH_DISCOVERY_PLAINTEXT_SECRETS"
 ALLOW_UNSUPPORTED = "MESH_DISCOVERY_ALLOW_UNSUPPORTED"
 CA_SIGNERS = "MESH_DISCOVERY_CA_SIGNERS"
+KEY_SET_NETWORKS = "MESH_DISCOVERY_KEY_SET_NETWORKS"
+_BLOCKED_KEY_SETS = "BLOCKED_CIDRS_IN_JWKS_URIS"
 
 _MOST_CA_SIGNERS = 64
 
@@ -73,6 +83,8 @@ class DiscoveryConfig:
     """Gateways get keys over the plaintext port too, where no one has to prove anything."""
     scope_gateways: bool = False
     """A Gateway is for routers of its own namespace alone."""
+    key_set_guard: AddressGuard = field(default_factory=partial(AddressGuard, blocked=THIS_MACHINE))
+    """Where key sets of RequestAuthentications are fetched: not at this machine's own addresses."""
     domain: str = "cluster.local"
     namespace: str = "istio-system"
     trust_domain: str = "cluster.local"
@@ -119,6 +131,7 @@ class Flags:
     allow_unsupported: bool = False
     ca_signers: str = ""
     plaintext_secrets: bool = False
+    key_set_networks: str = ""
 
 
 def read_config(flags: Flags, environ: Mapping[str, str]) -> DiscoveryConfig:
@@ -144,6 +157,7 @@ def read_config(flags: Flags, environ: Mapping[str, str]) -> DiscoveryConfig:
         allow_unsupported=flags.allow_unsupported or reader.flag(ALLOW_UNSUPPORTED),
         scope_gateways=reader.flag("PILOT_SCOPE_GATEWAY_TO_NAMESPACE"),
         plaintext_secrets=flags.plaintext_secrets or reader.flag(PLAINTEXT_SECRETS),
+        key_set_guard=reader.key_set_guard(flags.key_set_networks),
         domain=reader.domain("--domain", flags.domain),
         namespace=environ.get("POD_NAMESPACE") or "istio-system",
         trust_domain=reader.trust_domain(environ.get("TRUST_DOMAIN") or "cluster.local"),
@@ -227,6 +241,20 @@ class _Reader:
             )
             return 0
         return int(text)
+
+    def key_set_guard(self, given: str) -> AddressGuard:
+        """Read where key sets may be, from the flag or else the environment, and may not be."""
+        name = "--key-set-networks" if given else KEY_SET_NETWORKS
+        allowed = self._networks(name, given or self._environ.get(KEY_SET_NETWORKS, ""))
+        blocked = self._networks(_BLOCKED_KEY_SETS, self._environ.get(_BLOCKED_KEY_SETS, ""))
+        return AddressGuard(blocked=(*THIS_MACHINE, *blocked), allowed=allowed)
+
+    def _networks(self, name: str, text: str) -> tuple[IpNetwork, ...]:
+        try:
+            return parse_networks(text)
+        except NotANetwork as error:
+            self.problems.append(f"{name}: {error}")
+            return ()
 
     def limits(self, prefix: str, default: ConnectionLimits) -> ConnectionLimits:
         """Read how many connections a port takes, and how many of them from one address."""

@@ -64,7 +64,8 @@ async def running(config: DiscoveryConfig) -> AsyncIterator[ControlPlane]:
     ports = PortMetrics()
     registry.register(ports)
     workloads = RegisteredWorkloads(grace_s=config.workload_grace_s)
-    gateways, key_sets = GatewayNames(), KeySetFetcher()
+    gateways = GatewayNames()
+    key_sets = KeySetFetcher(guard=config.key_set_guard)
     configuration = await read_configuration(
         config, metrics=metrics, workloads=workloads, gateways=gateways, key_sets=key_sets
     )

@@ -22,6 +22,7 @@ from mesh_filewatch._errors import (
 from mesh_filewatch._file_calls import FileCall, FileCalls
 from mesh_filewatch._file_stat import FileStat, file_stat
 from mesh_filewatch._reading import read_bytes
+from mesh_filewatch._thread_pool import ThreadPool
 from mesh_filewatch._watching import FileWatch, WatchTiming, watching
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "run_with_timeout",
     "FileCall",
     "FileCalls",
+    "ThreadPool",
     # watch
     "FileWatch",
     "WatchTiming",

@@ -50,6 +50,7 @@ async def run_in_thread(
     path: str | os.PathLike[str],
     key: Hashable = None,
     timeout_s: float | None = FETCH_TIMEOUT_S,
+    pool: ThreadPool = _THREADS,
 ) -> T:
     """Call the blocking function `work` in a thread and return its result.
 
@@ -58,8 +59,9 @@ async def run_in_thread(
     key: calls with equal keys are the same work. It never runs twice at a time, and all callers
         that are waiting for it to start get one result.
     timeout_s: after it, ReadTimedOut is raised as by `fetch_bytes`; None waits for ever.
+    pool: the threads, for work that is to take none from files.
     """
-    job = _THREADS.submit(work, directory=_directory(path), key=object() if key is None else key)
+    job = pool.submit(work, directory=_directory(path), key=object() if key is None else key)
     answer = asyncio.wrap_future(job.answer)
     try:
         done, _ = await asyncio.wait({answer}, timeout=timeout_s)
@@ -69,7 +71,7 @@ async def run_in_thread(
         return result
     finally:
         answer.cancel()
-        _THREADS.forget(job)
+        pool.forget(job)
 
 
 def read_bytes_with_timeout(

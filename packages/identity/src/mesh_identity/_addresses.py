@@ -8,11 +8,14 @@ import ipaddress
 import socket
 from functools import partial
 from pathlib import Path
+from urllib.parse import quote
 
-from mesh_filewatch import ReadTimedOut, run_in_thread
+from mesh_filewatch import ReadTimedOut, ThreadPool, run_in_thread
 
-_RESOLVER = Path("/resolver/names")
-"""Used as the path of lookups, so that their threads are counted apart from those of files."""
+_RESOLVER = Path("/resolver")
+"""Used as the path of lookups: each directory below it has a few threads."""
+_THREADS = ThreadPool()
+"""Of lookups alone: a resolver that does not answer takes no thread from files."""
 _TIMEOUT_S = 4.0
 
 
@@ -23,10 +26,15 @@ class HostNotResolved(Exception):
         super().__init__(f"its host name cannot be resolved ({reason})")
 
 
-async def fetch_addresses(host: str, *, timeout_s: float = _TIMEOUT_S) -> tuple[str, ...]:
+async def fetch_addresses(
+    host: str, *, timeout_s: float = _TIMEOUT_S, for_whom: str = ""
+) -> tuple[str, ...]:
     """Return a host's IP addresses, one at least, in the resolver's order.
 
     Of two lookups of one name at a time only one asks the resolver.
+
+    for_whom: the one who named the host. A name whose servers are silent keeps a thread for longer
+        than `timeout_s`; so the lookups for each have a few threads of their own.
 
     Raises:
         HostNotResolved: there is none, or no answer within `timeout_s`.
@@ -39,7 +47,13 @@ async def fetch_addresses(host: str, *, timeout_s: float = _TIMEOUT_S) -> tuple[
     name = host.encode() if host.isascii() else host
     work = partial(socket.getaddrinfo, name, None, type=socket.SOCK_STREAM)
     try:
-        found = await run_in_thread(work, path=_RESOLVER, key=host, timeout_s=timeout_s)
+        found = await run_in_thread(
+            work,
+            path=_RESOLVER / quote(for_whom, safe="") / "names",
+            key=(host, for_whom),
+            timeout_s=timeout_s,
+            pool=_THREADS,
+        )
     except ReadTimedOut:
         raise HostNotResolved(f"no answer from the resolver within {timeout_s:g} s") from None
     except UnicodeError:

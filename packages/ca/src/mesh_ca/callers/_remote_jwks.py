@@ -12,18 +12,22 @@ import ssl
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 from urllib.parse import urlsplit
 
+from mesh_address_guard import AddressBlocked, AddressGuard
 from mesh_ca._errors import CaError, FetchError, StorageError
 from mesh_ca._files import fetch_file
 from mesh_ca.callers._jwks import VerificationKey, parse_jwks
 from mesh_identity import (
+    HostNotResolved,
     NoSystemRoots,
     NoUsableRoots,
     TokenFileError,
+    fetch_addresses,
     fetch_system_roots,
     fetch_token,
     roots_context,
@@ -32,7 +36,6 @@ from mesh_identity import (
 log = logging.getLogger("mesh_ca")
 
 DISCOVERY_PATH = "/.well-known/openid-configuration"
-_MAX_BODY_BYTES = 1024 * 1024
 _AGAIN_AFTER_S = 1.0
 _OK = 200
 
@@ -52,6 +55,11 @@ class RemoteJwksConfig:
         issuer's document names another host, that one gets no token.
     allow_http: fetch keys from plain http URLs of other machines too. An attacker on the network
         who changes the answer can then make tokens for any identity.
+    guard: which addresses are connected to, whatever name leads there; without it, all but those of
+        metadata services.
+    for_whom: the one who named the server, if there are several: each has threads of its own for
+        names whose servers do not answer.
+    max_bytes: of a key set, and of a discovery document.
     """
 
     url: str = ""
@@ -61,13 +69,16 @@ class RemoteJwksConfig:
     root_certificate: Path | None = None
     token_path: Path | None = None
     allow_http: bool = False
+    guard: AddressGuard = field(default_factory=AddressGuard)
+    for_whom: str = ""
+    max_bytes: int = 1024 * 1024
 
 
 class Fetch(Protocol):
     """Fetches a URL."""
 
     async def __call__(self, url: str) -> bytes:
-        """Return the body, at most a megabyte; raises FetchError with the reason."""
+        """Return the body, within its bound; raises FetchError with the reason."""
         ...
 
 
@@ -131,7 +142,7 @@ class RemoteJwks:
 
 
 async def fetch_key_set(config: RemoteJwksConfig) -> bytes:
-    """Fetch a key set once, and return it as it came, at most a megabyte.
+    """Fetch a key set once, and return it as it came.
 
     Raises FetchError with the reason if there is none, or StorageError for wrong roots. What comes
     is not looked at: for proxies that check tokens by keys of more kinds than this package.
@@ -201,6 +212,8 @@ async def _refreshing(keys: RemoteJwks, refresh_s: float) -> None:
 async def _http(config: RemoteJwksConfig) -> AsyncIterator[Fetch]:
     try:
         import aiohttp
+
+        from mesh_address_guard import GuardedResolver
     except ImportError as error:
         raise FetchError(
             "key sets by URL need aiohttp: install mesh-ca[remote], or give a file"
@@ -209,21 +222,31 @@ async def _http(config: RemoteJwksConfig) -> AsyncIterator[Fetch]:
     trusted = _origin(config.url or config.issuer)
 
     async def fetch(url: str) -> bytes:
-        headers = {"Accept": "application/json"}
+        # What is small when it is compressed may be large in memory.
+        headers = {"Accept": "application/json", "Accept-Encoding": "identity"}
         if config.token_path is not None and _origin(url) == trusted:
             headers["Authorization"] = f"Bearer {await _token(config.token_path)}"
         try:
+            await resolver.admit(url)
             async with session.get(url, headers=headers, allow_redirects=False) as response:
                 if response.status != _OK:
                     raise FetchError(
                         f"{url}: answered with status {response.status}, not 200{hint(url)}"
                     )
+                if response.headers.get("Content-Encoding", "identity") != "identity":
+                    raise FetchError(f"{url}: the answer is compressed, which was not asked for")
                 body = bytearray()
                 async for chunk in response.content.iter_chunked(65536):
                     body += chunk
-                    if len(body) > _MAX_BODY_BYTES:
-                        raise FetchError(f"{url}: more than {_MAX_BODY_BYTES} bytes")
-        except (aiohttp.ClientError, OSError, ValueError) as error:
+                    if len(body) > config.max_bytes:
+                        raise FetchError(f"{url}: more than {config.max_bytes} bytes")
+        except (
+            AddressBlocked,
+            HostNotResolved,
+            aiohttp.ClientError,
+            OSError,
+            ValueError,
+        ) as error:
             raise FetchError(f"{url}: {error}") from error
         return bytes(body)
 
@@ -234,8 +257,14 @@ async def _http(config: RemoteJwksConfig) -> AsyncIterator[Fetch]:
 
     # No roots are needed for a key set that this machine serves itself, by http.
     tls = trusted[0] == "https" and await _tls_context(config.root_certificate)
-    connector = aiohttp.TCPConnector(ssl=tls or True, limit=2)
-    async with aiohttp.ClientSession(connector=connector, trust_env=False) as session:
+    resolver = GuardedResolver(config.guard, partial(fetch_addresses, for_whom=config.for_whom))
+    connector = aiohttp.TCPConnector(resolver=resolver, ssl=tls or True, limit=2)
+    async with aiohttp.ClientSession(
+        connector=connector,
+        cookie_jar=aiohttp.DummyCookieJar(),
+        trust_env=False,
+        auto_decompress=False,
+    ) as session:
         yield fetch
 
 

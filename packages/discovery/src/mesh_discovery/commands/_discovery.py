@@ -8,6 +8,7 @@ import typer
 
 from mesh_discovery._config import (
     CA_SIGNERS,
+    KEY_SET_NETWORKS,
     PLAINTEXT_SECRETS,
     DiscoveryConfig,
     Flags,
@@ -108,6 +109,14 @@ def discovery(  # noqa: PLR0917  (typer reads options by name)
             f"believed [env {PLAINTEXT_SECRETS}].",
         ),
     ] = False,
+    key_set_networks: Annotated[
+        str,
+        typer.Option(
+            "--key-set-networks",
+            help="Networks of this machine in which key sets of RequestAuthentications may be, "
+            f"such as 127.0.0.0/8, with commas [env {KEY_SET_NETWORKS}].",
+        ),
+    ] = "",
     allow_unsupported: Annotated[bool, ALLOW_UNSUPPORTED] = False,  # noqa: FBT002  (likewise)
     log_level: Annotated[
         str, typer.Option("--log-level", "--log_output_level", help="debug, info, warn, error.")
@@ -139,6 +148,7 @@ def discovery(  # noqa: PLR0917  (typer reads options by name)
         shutdown_duration=shutdown_duration,
         allow_unsupported=allow_unsupported,
         plaintext_secrets=plaintext_secrets,
+        key_set_networks=key_set_networks,
     )
     try:
         config = read_config(flags, os.environ)

@@ -9,15 +9,22 @@ from contextlib import asynccontextmanager
 import pytest
 from aiohttp import web
 
+from mesh_address_guard import THIS_MACHINE, AddressGuard, parse_networks
 from mesh_ca import FetchError, RemoteJwksConfig
-from mesh_discovery.config.kinds.request_authentication._spec import JwtRule
+from mesh_discovery.config.kinds.request_authentication._spec import MOST_PATIENCE_S, JwtRule
 from mesh_discovery.model.policies._key_sets import KeySets, KeySource, no_keys
+from mesh_discovery.model.policies._wanted_key_sets import WantedKeySet
 from mesh_discovery.push.key_sets._key_set_fetcher import GATHER_S, REFRESH_S, KeySetFetcher
 from mesh_lifecycle.testing import ManualClock
+from mesh_testkit import until
 from planes import eventually
 
 A, B = KeySource("https://a.example/keys"), KeySource("", "https://b.example")
-FEW_S = 5.0
+SHOP = WantedKeySet(5.0, frozenset({"shop"}))
+
+
+ANYWHERE = AddressGuard()
+ALLOWING = AddressGuard(blocked=THIS_MACHINE, allowed=parse_networks("127.0.0.0/8,::1"))
 
 
 def key_set(*names: str) -> bytes:
@@ -78,7 +85,7 @@ class Told:
 async def told(issuers: Issuers, *sources: KeySource) -> AsyncIterator[Told]:
     found = Told(issuers)
     async with found.fetcher.running(found.tell):
-        found.fetcher.want(dict.fromkeys(sources, FEW_S))
+        found.fetcher.want(dict.fromkeys(sources, SHOP))
         await found.pass_time()
         yield found
 
@@ -161,13 +168,13 @@ async def test_set_that_is_no_longer_wanted_is_forgotten_and_not_asked_for() -> 
     issuers = Issuers()
     issuers.sets = {A: key_set("1"), B: key_set("2")}
     async with told(issuers, A, B) as found:
-        found.fetcher.want({B: FEW_S})
+        found.fetcher.want({B: SHOP})
         await found.pass_time()
         issuers.asked.clear()
         await found.pass_time(REFRESH_S)
         assert issuers.asked == [B]
         issuers.sets.clear()
-        found.fetcher.want({A: FEW_S, B: FEW_S})
+        found.fetcher.want({A: SHOP, B: SHOP})
         await found.pass_time()
         assert found.fetcher.missing == 1
 
@@ -178,10 +185,10 @@ async def test_few_of_hundreds_are_fetched_at_once_and_one_that_hangs_delays_no_
     issuers.sets = {each: key_set("1") for each in sources}
     issuers.held = held
     async with told(issuers, *sources) as found:
-        assert (issuers.most, found.times) == (16, 0)
+        assert (issuers.most, found.times) == (8, 0)
         held.set()
         await found.pass_time(1.0)
-        assert (found.fetcher.missing, issuers.most) == (0, 16)
+        assert (found.fetcher.missing, issuers.most) == (0, 8)
         assert found.times <= 2  # they came together, and were told together
 
 
@@ -248,9 +255,11 @@ async def test_real_servers_that_do_wrong_are_told_and_a_right_one_is_found_by_i
         wrong = [KeySource(f"{base}/{each}") for each in ("large", "slow", "elsewhere", "none")]
         wrong.append(KeySource("", f"{base}/bad"))
         good = KeySource("", f"{base}/good")
-        fetcher, came = KeySetFetcher(), asyncio.Event()
+        fetcher, came = KeySetFetcher(guard=ANYWHERE), asyncio.Event()
         async with fetcher.running(came.set):
-            fetcher.want({**dict.fromkeys(wrong, 1.0), good: 30.0})
+            hurried = SHOP._replace(timeout_s=1.0)
+            patient = SHOP._replace(timeout_s=30.0)
+            fetcher.want({**dict.fromkeys(wrong, hurried), good: patient})
             await came.wait()
             assert names_in(fetcher.key_sets, good) == ["1"]
 
@@ -259,6 +268,174 @@ async def test_real_servers_that_do_wrong_are_told_and_a_right_one_is_found_by_i
 
             await eventually(told_uris, wanted=len(wrong), what="each failure being told")
             assert fetcher.missing == len(wrong)
+
+
+class Silent(asyncio.Protocol):
+    """Reads a request and never answers."""
+
+    def __init__(self, asked: set[bytes], open_ones: set[asyncio.BaseTransport]) -> None:
+        self.asked, self.open_ones = asked, open_ones
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.open_ones.add(transport)
+
+    def data_received(self, data: bytes) -> None:
+        self.asked.add(data.split()[1])
+
+
+@asynccontextmanager
+async def silent_server() -> AsyncIterator[tuple[str, set[bytes]]]:
+    """Yield the address of a server that never answers, and the paths that it was asked for."""
+    asked: set[bytes] = set()
+    open_ones: set[asyncio.BaseTransport] = set()
+    loop = asyncio.get_running_loop()
+    async with await loop.create_server(lambda: Silent(asked, open_ones), "127.0.0.1", 0) as server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", asked
+        for each in open_ones:
+            each.close()
+
+
+async def test_silent_servers_of_one_namespace_keep_no_key_set_from_another() -> None:
+    """The good one is asked for while each slot of the other namespace is held."""
+
+    async def keys(_request: web.Request) -> web.Response:
+        return web.Response(body=key_set("1"))
+
+    async with silent_server() as (silent, asked), served(keys) as base:
+        wanted = WantedKeySet(MOST_PATIENCE_S, frozenset({"mallory"}))
+        tarpits = {KeySource(f"{silent}/{number}"): wanted for number in range(200)}
+        good = KeySource(f"{base}/keys")
+        fetcher, came = KeySetFetcher(guard=ANYWHERE), asyncio.Event()
+        async with fetcher.running(came.set):
+            fetcher.want(tarpits)
+            await until(lambda: len(asked) == 8, what="all slots of a namespace being held")
+            fetcher.want({**tarpits, good: SHOP})
+            await came.wait()
+            assert names_in(fetcher.key_sets, good) == ["1"]
+            assert len(asked) == 8
+
+
+async def test_a_namespace_without_a_slot_is_given_one_however_many_are_taken() -> None:
+    issuers = Issuers()
+    issuers.held = asyncio.Event()
+    wanted = {
+        KeySource(f"https://{namespace}.example/{number}"): WantedKeySet(
+            5.0, frozenset({namespace})
+        )
+        for namespace in "abcdefgh"
+        for number in range(20)
+    }
+    async with told(issuers) as found:
+        found.fetcher.want(wanted)
+        await found.pass_time()
+        assert issuers.most == 32
+        found.fetcher.want({**wanted, A: SHOP})
+        await found.pass_time()
+        assert (issuers.most, issuers.asked[-1]) == (33, A)
+
+
+async def test_a_set_that_several_want_takes_a_slot_of_the_one_that_holds_the_fewest() -> None:
+    issuers = Issuers()
+    issuers.held = asyncio.Event()
+    tarpits = {KeySource(f"https://a.example/{number}"): SHOP for number in range(20)}
+    async with told(issuers) as found:
+        found.fetcher.want(tarpits)
+        await found.pass_time()
+        shared = WantedKeySet(5.0, frozenset({"shop", "other"}))
+        found.fetcher.want({**tarpits, B: shared})
+        await found.pass_time()
+        assert issuers.asked[-1] == B
+
+
+async def test_sets_that_were_never_asked_for_come_before_those_that_are_asked_for_again() -> None:
+    issuers = Issuers()
+    tarpits = {KeySource(f"https://a.example/{number}"): SHOP for number in range(16)}
+    async with told(issuers, *tarpits) as found:
+        issuers.held = asyncio.Event()
+        await found.pass_time(60.0)  # all are asked for again; half of them wait
+        found.fetcher.want({**tarpits, A: SHOP})
+        await found.pass_time()
+        issuers.asked.clear()
+        issuers.held.set()
+        await found.pass_time()
+        assert issuers.asked[0] == A
+
+
+async def test_sets_of_a_namespace_are_kept_within_a_bound_and_not_at_the_cost_of_others(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    issuers = Issuers()
+    large = json.dumps({"keys": [{"kty": "oct", "k": "A" * 250_000}]}).encode()
+    many = [KeySource(f"https://a.example/{number}") for number in range(20)]
+    issuers.sets = dict.fromkeys(many, large) | {A: key_set("1"), B: key_set("2")}
+    shared = SHOP._replace(namespaces=frozenset({"shop", "mallory"}))
+    async with told(issuers) as found:
+        mallory = SHOP._replace(namespaces=frozenset({"mallory"}))
+        found.fetcher.want(dict.fromkeys(many, mallory))
+        await found.pass_time()
+        assert found.fetcher.missing == 20 - 16
+        found.fetcher.want({**dict.fromkeys(many, mallory), A: SHOP, B: shared})
+        await found.pass_time()
+        assert (found.names(A), found.names(B), found.fetcher.missing) == (["1"], ["2"], 4)
+        found.fetcher.want(dict.fromkeys([A, *many[16:]], mallory))
+        await found.pass_time(60.0)
+        assert found.fetcher.missing == 0
+    reasons = {each.__dict__["reason"] for each in told_of(caplog)}
+    assert all("too many beside the" in each for each in reasons)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "0x7f.1", "[::ffff:127.0.0.1]"])
+async def test_a_key_set_of_this_machine_is_not_fetched_unless_its_network_is_allowed(
+    host: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked: list[str] = []
+
+    async def keys(request: web.Request) -> web.Response:
+        asked.append(request.path)
+        return web.Response(body=key_set("1"))
+
+    async with served(keys) as base:
+        source = KeySource(f"http://{host}:{base.rpartition(':')[2]}/keys")
+        fetcher = KeySetFetcher()
+        async with fetcher.running(lambda: None):
+            fetcher.want({source: SHOP})
+            await until(lambda: bool(told_of(caplog)), what="the refusal being told")
+        (reason,) = {each.__dict__["reason"] for each in told_of(caplog)}
+        assert "is at a blocked address: " in reason
+        assert "--key-set-networks" in reason
+        assert asked == []
+        fetcher, came = KeySetFetcher(guard=ALLOWING), asyncio.Event()
+        async with fetcher.running(came.set):
+            fetcher.want({source: SHOP})
+            await came.wait()
+        assert asked == ["/keys"]
+
+
+@pytest.mark.parametrize("way", ["its URL", "its issuer", "the issuer's document", "a redirect"])
+async def test_a_key_set_is_not_fetched_from_a_metadata_service(
+    way: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    metadata = "http://169.254.169.254/latest/meta-data"
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        if way == "a redirect":
+            raise web.HTTPFound(metadata)
+        issuer = str(request.url.origin())
+        return web.json_response({"issuer": issuer, "jwks_uri": metadata})
+
+    async with served(answer) as base:
+        source = {
+            "its URL": KeySource(metadata),
+            "its issuer": KeySource("", metadata),
+            "the issuer's document": KeySource("", base),
+            "a redirect": KeySource(f"{base}/keys"),
+        }[way]
+        fetcher = KeySetFetcher(guard=ALLOWING)
+        async with fetcher.running(lambda: None):
+            fetcher.want({source: SHOP})
+            await until(lambda: bool(told_of(caplog)), what="the refusal being told")
+    (reason,) = {each.__dict__["reason"] for each in told_of(caplog)}
+    assert ("status 302" if way == "a redirect" else "is in 169.254.0.0/16") in reason
 
 
 def told_of(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:

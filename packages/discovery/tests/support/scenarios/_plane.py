@@ -8,6 +8,7 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
+from mesh_address_guard import AddressGuard
 from mesh_ca import Authority, FirstOf
 from mesh_configfile import Problem
 from mesh_discovery._config import Address, DiscoveryConfig
@@ -119,7 +120,7 @@ async def scene_plane(directory: Path, ca_dir: Path) -> AsyncIterator[ScenePlane
     registry = CollectorRegistry()
     loader = ConfigLoader(directory)
     workloads = RegisteredWorkloads(grace_s=config.workload_grace_s)
-    key_sets = KeySetFetcher()
+    key_sets = KeySetFetcher(guard=AddressGuard())
     store = ConfigStore(
         loader.load(),
         metrics=Metrics(registry, version="0"),

@@ -1,7 +1,8 @@
 """Fetches the key sets that RequestAuthentications name, again and again.
 
-Each has a task of its own: one that does not answer delays no other. A set stays as long as there
-is no better one; one that Envoy could not use is not taken, as Envoy would refuse whole listeners.
+Each has a task of its own, and slots are shared out by namespace: one that does not answer delays
+none of another namespace. A set stays as long as there is no better one; one that Envoy could not
+use is not taken, as Envoy would refuse whole listeners.
 """
 
 import asyncio
@@ -10,12 +11,16 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 
+from mesh_address_guard import THIS_MACHINE, AddressBlocked, AddressGuard
 from mesh_ca import CaError, RemoteJwksConfig, fetch_key_set
 from mesh_discovery.config.kinds.request_authentication._key_sets import (
     KeySetError,
     check_key_set,
 )
 from mesh_discovery.model.policies._key_sets import NO_KEY_SETS, KeySets, KeySource
+from mesh_discovery.model.policies._wanted_key_sets import WantedKeySet
+from mesh_discovery.push.key_sets._fair_slots import FairSlots
+from mesh_discovery.push.key_sets._kept_sets import KeptSets, TooMuchKept
 from mesh_lifecycle import Backoff, Clock, SystemClock, in_background
 
 log = logging.getLogger(__name__)
@@ -26,7 +31,13 @@ GATHER_S = 0.1
 _WITHOUT_A_SET = Backoff(initial_s=1.0, maximum_s=60.0, multiplier=2.0, jitter=0.2)
 """All its tokens are refused meanwhile, so it is not waited for long."""
 _WITH_A_SET = Backoff(initial_s=60.0, maximum_s=REFRESH_S, multiplier=2.0, jitter=0.2)
-_MOST_AT_ONCE = 16
+_MOST_AT_ONCE = 32
+_MOST_OF_A_NAMESPACE = 8
+_MOST_BYTES = 256 * 1024
+"""Of one key set: those of the largest issuers have a tenth of it."""
+
+NOT_OF_THIS_MACHINE = AddressGuard(blocked=THIS_MACHINE)
+"""The author of a RequestAuthentication is not to reach what trusts the control plane's machine."""
 
 Fetch = Callable[[RemoteJwksConfig], Awaitable[bytes]]
 
@@ -39,15 +50,17 @@ class KeySetFetcher:
         *,
         fetch: Fetch = fetch_key_set,
         clock: Clock = SystemClock(),  # noqa: B008  stateless
+        guard: AddressGuard = NOT_OF_THIS_MACHINE,
     ) -> None:
         self._fetch = fetch
         self._clock = clock
-        self._wanted: Mapping[KeySource, float] = {}
+        self._guard = guard
+        self._wanted: Mapping[KeySource, WantedKeySet] = {}
         self._tasks: dict[KeySource, asyncio.Task[None]] = {}
-        self._fetched: dict[KeySource, str] = {}
+        self._fetched = KeptSets()
         self._other_wanted = asyncio.Event()
         self._came = asyncio.Event()
-        self._slots = asyncio.Semaphore(_MOST_AT_ONCE)
+        self._slots = FairSlots(of_a_namespace=_MOST_OF_A_NAMESPACE, in_all=_MOST_AT_ONCE)
         self.key_sets = NO_KEY_SETS
 
     @property
@@ -55,8 +68,8 @@ class KeySetFetcher:
         """How many key sets are wanted, and were never fetched."""
         return sum(each not in self._fetched for each in self._wanted)
 
-    def want(self, sources: Mapping[KeySource, float]) -> None:
-        """Keep these key sets from now on, and no others; with the seconds a fetch may take."""
+    def want(self, sources: Mapping[KeySource, WantedKeySet]) -> None:
+        """Keep these key sets from now on, and no others."""
         if sources.keys() != self._wanted.keys():
             self._other_wanted.set()
         self._wanted = sources
@@ -76,7 +89,7 @@ class KeySetFetcher:
                 self._other_wanted.clear()
                 for gone in self._tasks.keys() - self._wanted.keys():
                     self._tasks.pop(gone).cancel()
-                    self._fetched.pop(gone, None)
+                    self._fetched.drop(gone)
                 for source in self._wanted.keys() - self._tasks.keys():
                     self._tasks[source] = group.create_task(self._keep(source))
                 await self._other_wanted.wait()
@@ -92,10 +105,11 @@ class KeySetFetcher:
     async def _keep(self, source: KeySource) -> None:
         """Fetch a key set, and again after a while; after failures it is tried sooner."""
         delays = _WITHOUT_A_SET.delays()
-        why = ""
-        while True:
-            async with self._slots:
-                failure = await self._try(source)
+        why, is_first = "", True
+        while (wanted := self._wanted.get(source)) is not None:
+            async with self._slots.taken(wanted.namespaces, is_first=is_first) as namespace:
+                failure = await self._try(source, wanted, namespace)
+            is_first = False
             if not failure:
                 delays, why = _WITH_A_SET.delays(), ""
                 await self._clock.sleep(REFRESH_S)
@@ -110,12 +124,15 @@ class KeySetFetcher:
                 )
             await self._clock.sleep(next(delays))
 
-    async def _try(self, source: KeySource) -> str:
+    async def _try(self, source: KeySource, wanted: WantedKeySet, namespace: str) -> str:
         """Fetch a key set; return why that was not possible, or nothing."""
         config = RemoteJwksConfig(
             url=source.uri,
             issuer=source.issuer,
-            timeout_s=self._wanted.get(source, 0.0),
+            timeout_s=wanted.timeout_s,
+            guard=self._guard,
+            for_whom=namespace,
+            max_bytes=_MOST_BYTES,
             # Checks of the configuration warn of it.
             allow_http=(source.uri or source.issuer).startswith("http://"),
         )
@@ -123,12 +140,15 @@ class KeySetFetcher:
             text = await self._fetch(config)
             check_key_set(text)
             found = _in_order(text)
-        except (CaError, KeySetError, RecursionError) as error:
+            if self._fetched.get(source) != found:
+                self._fetched.keep(source, found, wanted.namespaces)
+                about = {"uri": source.uri, "issuer": source.issuer}
+                log.info("a key set was fetched", extra=about)
+                self._came.set()
+        except (CaError, KeySetError, RecursionError, TooMuchKept) as error:
+            if isinstance(error.__cause__, AddressBlocked):
+                return f"{error}; --key-set-networks allows networks of this machine"
             return str(error)
-        if self._fetched.get(source) != found:
-            log.info("a key set was fetched", extra={"uri": source.uri, "issuer": source.issuer})
-            self._fetched[source] = found
-            self._came.set()
         return ""
 
 

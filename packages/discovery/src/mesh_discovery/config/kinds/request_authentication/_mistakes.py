@@ -19,6 +19,7 @@ from mesh_discovery.config.kinds.request_authentication._key_sets import (
     has_private_parts,
 )
 from mesh_discovery.config.kinds.request_authentication._spec import (
+    MOST_PATIENCE_S,
     JwtRule,
     RequestAuthenticationSpec,
 )
@@ -45,6 +46,11 @@ def warnings(spec: RequestAuthenticationSpec, metadata: Metadata) -> Iterator[Fi
     for index, rule in enumerate(spec.jwt_rules):
         if rule.jwks and rule.jwks_uri:
             yield ("jwtRules", index, "jwksUri"), "has no effect beside jwks"
+        if rule.timeout is not None and float(rule.timeout) > MOST_PATIENCE_S:
+            yield (
+                ("jwtRules", index, "timeout"),
+                f"has no effect above {MOST_PATIENCE_S:g}s: a key set is waited for no longer",
+            )
         if rule.jwks and has_private_parts(rule.jwks):
             yield (
                 ("jwtRules", index, "jwks"),

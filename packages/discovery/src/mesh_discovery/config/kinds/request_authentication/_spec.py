@@ -12,6 +12,9 @@ from mesh_discovery.config.kinds._selection import (
     selection_of,
 )
 
+MOST_PATIENCE_S = 10.0
+"""The longest that a key set is waited for, whatever a rule's timeout says."""
+
 
 class FromHeader(SpecFields, frozen=True):
     """A header that a token stands in, after a prefix such as `Bearer `."""
