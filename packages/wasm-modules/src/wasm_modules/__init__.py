@@ -4,7 +4,8 @@
 that Envoy reads their modules from such files.
 """
 
-from wasm_modules._config import ANY_REGISTRY, MAX_MODULE_BYTES, IpNetwork, WasmConfig
+from mesh_address_guard import IpNetwork
+from wasm_modules._config import ANY_REGISTRY, MAX_MODULE_BYTES, WasmConfig
 from wasm_modules._counters import DURATION_BUCKETS_MS, Conversion, Counters, Durations
 from wasm_modules._errors import (
     ChecksumMismatch,

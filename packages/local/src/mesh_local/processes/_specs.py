@@ -85,6 +85,8 @@ def control_plane_process(
         "--grpc-addr": f"{host}:{ports.PLAINTEXT_PORT}",
         "--secure-grpc-addr": f"{host}:{ports.SECURE_PORT}",
         "--monitoring-addr": f"{host}:{ports.MONITORING_PORT}",
+        # All of this mesh is on this machine, so that issuers of tokens may be too.
+        "--key-set-networks": "127.0.0.0/8,::1",
     }
     arguments = [word for name, value in options.items() for word in (name, str(value))]
     if allow_unsupported:

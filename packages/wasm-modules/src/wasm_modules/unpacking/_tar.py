@@ -53,7 +53,7 @@ class _Header(NamedTuple):
 
 
 class _Extension(NamedTuple):
-    """What extended headers say of the entry that follows them; nothing else of them is kept."""
+    """The part of extended headers that is kept: of the entry that follows them."""
 
     path: str | None = None
     size: str | None = None

@@ -12,7 +12,7 @@ _PATIENCE_S = 5.0
 
 
 class WantedKeySet(NamedTuple):
-    """What is asked of a key set's fetch.
+    """The time and the askers of a key set's fetch.
 
     timeout_s: the most seconds that it may take.
     namespaces: those whose objects want it, one at least.

@@ -23,7 +23,7 @@ class _Waiter:
 
 @dataclass(slots=True)
 class _Queue:
-    """Those of a namespace who wait: for the first time, and again."""
+    """The waiters of a namespace: for the first time, and again."""
 
     first: deque[_Waiter] = field(default_factory=deque)
     again: deque[_Waiter] = field(default_factory=deque)
