@@ -87,20 +87,21 @@ def test_every_switch_has_its_setting() -> None:
     config = parse_arguments(
         [
             *("--upstream", "10.0.0.1", "--upstream", "corp.example=10.0.0.2:5353"),
-            *("--parallel", "--no-negative-cache", "--no-serve-stale", "--no-coalesce"),
+            *("--parallel", "--no-negative-cache", "--no-serve-stale"),
             *("--forward-before-table", "--listen", "[::1]:53"),
         ]
     ).config
     assert config.upstreams == (Upstream("10.0.0.1"),)
     assert config.suffix_upstreams == {"corp.example": (Upstream("10.0.0.2", 5353),)}
     assert config.forward.parallel
-    assert not config.forward.coalesce
     assert config.cache is not None
     assert not config.cache.negative
     assert not config.cache.serve_stale
     assert config.forward_before_table
     assert config.listen == (("::1", 53),)
-    assert parse_arguments(["--no-cache"]).config.cache is None
+    bare = parse_arguments(["--no-cache", "--no-coalesce"]).config
+    assert bare.cache is None
+    assert not bare.forward.coalesce
 
 
 @pytest.mark.parametrize(
@@ -109,6 +110,7 @@ def test_every_switch_has_its_setting() -> None:
         (["--listen", "here"], "no address to listen on"),
         (["--upstream", "dns.example"], "no address of a server"),
         (["--domain", "a..b"], "an empty label"),
+        (["--no-coalesce"], "there is a cache"),
     ],
 )
 def test_a_mistake_on_the_command_line_is_told(

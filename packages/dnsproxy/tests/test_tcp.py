@@ -9,7 +9,7 @@ import dns.rcode
 import pytest
 
 from dns_peers import Over, TcpClient, answering, ask, ask_tcp, reply_to, running, upstream
-from mesh_dnsproxy import NameEntry, TcpConfig
+from mesh_dnsproxy import Dropped, NameEntry, TcpConfig
 from mesh_testkit import until
 
 ENTRIES = {"known.example": NameEntry(("10.0.0.1",))}
@@ -135,7 +135,7 @@ async def test_two_hundred_idle_connections_leave_room_for_who_asks_and_for_udp(
         await clients[0].wait_closed()
 
 
-async def test_connections_that_wait_for_an_answer_are_not_closed_for_new_ones() -> None:
+async def test_if_all_connections_wait_the_one_that_waits_for_longest_is_closed() -> None:
     config = answering(tcp=TcpConfig(max_connections=2))
     async with upstream(good, holding=True) as up:
         settings = config._replace(upstreams=(up.address,))
@@ -143,13 +143,14 @@ async def test_connections_that_wait_for_an_answer_are_not_closed_for_new_ones()
             busy = [await stack.enter_async_context(TcpClient(address)) for _ in range(2)]
             for number, client in enumerate(busy):
                 client.send(dns.message.make_query(f"name.{number}.example.", "A").to_wire())
-            await until(lambda: len(up.queries) == 2, what="both questions")
-            refused = await stack.enter_async_context(TcpClient(address))
-            await refused.wait_closed()
-            assert server.counts.tcp_refused == 1
+                await up.wait_asked(number + 1)
+            late = await stack.enter_async_context(TcpClient(address))
+            late.send(KNOWN)
+            assert dns.message.from_wire(await late.receive()).answer
+            await busy[0].wait_closed()
+            assert server.counts.gave_way == 1
             up.let_go()
-            for client in busy:
-                assert dns.message.from_wire(await client.receive()).answer
+            assert dns.message.from_wire(await busy[1].receive()).answer
 
 
 async def test_who_does_not_take_answers_is_read_no_more_and_closed() -> None:
@@ -169,6 +170,38 @@ async def test_who_does_not_take_answers_is_read_no_more_and_closed() -> None:
                 pass
             await until(lambda: server.counts.tcp_closed_idle == 1, what="it being closed")
         assert (await ask(address, "big.example.")).flags
+
+
+async def test_who_says_that_a_query_is_longer_than_any_is_closed_before_it_is_read() -> None:
+    async with running(answering(), ENTRIES) as (server, address), TcpClient(address) as client:
+        client.writer.write(b"\xff\xff" + KNOWN)
+        await client.wait_closed()
+        assert server.counts.dropped[Dropped.TOO_LARGE] == 1
+
+
+async def test_who_does_not_take_the_replies_that_it_waits_for_is_closed() -> None:
+    """Replies of 64 kB to queries that were sent at once, from an upstream."""
+    first = dns.message.make_query("name.00.example.", "A", use_edns=-1).to_wire()
+    whole = reply_to(first, *(f"10.{n >> 8}.{n & 255}.1" for n in range(4000)))
+
+    def large(packet: bytes, over: Over) -> list[tuple[float, bytes]]:
+        del over
+        reply = packet[:2] + whole[2:12] + packet[12:] + whole[len(packet) :]
+        return [(0, len(reply).to_bytes(2, "big") + reply)]
+
+    async with (
+        upstream(large, holding=True) as up,
+        running(answering(up.address, cache=None), ENTRIES) as (server, address),
+    ):
+        with socket.create_connection(address) as greedy:
+            greedy.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            for number in range(60):
+                query = dns.message.make_query(f"name.{number:02}.example.", "A").to_wire()
+                greedy.sendall(len(query).to_bytes(2, "big") + query)
+            await until(lambda: len(up.queries) == 60, what="all questions upstream")
+            up.let_go()
+            await until(lambda: server.counts.tcp_connections == 0, what="it being closed")
+            assert server.counts.dropped[Dropped.NOT_SENT] == 1
 
 
 async def test_an_answer_in_place_of_a_query_ends_the_connection() -> None:

@@ -71,7 +71,9 @@ def parse_arguments(arguments: Sequence[str]) -> _Command:
     parser.add_argument("--no-cache", action="store_true", help="keep no reply")
     parser.add_argument("--no-negative-cache", action="store_true", help="keep no 'there is none'")
     parser.add_argument("--no-serve-stale", action="store_true", help="expired is expired")
-    parser.add_argument("--no-coalesce", action="store_true", help="ask for each query anew")
+    parser.add_argument(
+        "--no-coalesce", action="store_true", help="ask for each query anew; needs --no-cache"
+    )
     parser.add_argument(
         "--forward-before-table", action="store_true", help="ask upstream until there is a table"
     )

@@ -90,9 +90,15 @@ def _mistakes(config: DnsConfig) -> list[str]:
             ("max_questions", forward.max_questions),
             ("max_waiting", forward.max_waiting),
             ("max_sockets", forward.max_sockets),
+            ("max_tcp_connections", forward.max_tcp_connections),
         )
         if value <= 0
     ]
+    if not forward.coalesce and config.cache is not None:
+        found.append(
+            "forward.coalesce is False, and there is a cache; without one (cache=None) it may be,"
+            " as many open questions for one name make it easy to forge what is kept"
+        )
     found += [
         f"tcp.{name} is {value}; it should be above 0"
         for name, value in config.tcp._asdict().items()

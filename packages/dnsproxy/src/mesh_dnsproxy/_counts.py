@@ -29,8 +29,10 @@ class Dropped(StrEnum):
 
     NO_QUERY = "no_query"
     """the packet is an answer itself, or too short for a header"""
+    TOO_LARGE = "too_large"
+    """the packet says that it is longer than any query; only over TCP"""
     NOT_SENT = "not_sent"
-    """the kernel did not take the answer"""
+    """the kernel, or the client, did not take the answer"""
     FOREIGN_REPLY = "foreign_reply"
     """a reply without a question, a late one, or one to another question"""
     OWN_QUERY = "own_query"
@@ -55,10 +57,11 @@ class Counts:
         self.internal_errors = 0
         self.upstream_requests = 0
         self.upstream_failures = 0
+        self.gave_way = 0
+        """Questions, queries and connections that made room for those of other clients."""
         self.duration_buckets = [0] * (len(DURATION_BUCKETS_S) + 1)
         self.duration_sum_s = 0.0
         self.tcp_connections = 0
-        self.tcp_refused = 0
         self.tcp_closed_idle = 0
 
     @property

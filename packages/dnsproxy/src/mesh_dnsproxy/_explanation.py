@@ -9,6 +9,7 @@ from mesh_dnsproxy.forwarding._forwarder import Forwarder
 from mesh_dnsproxy.forwarding._questions import Origin
 from mesh_dnsproxy.forwarding._resolution import Transport
 from mesh_dnsproxy.forwarding._resolv_conf import Upstream
+from mesh_dnsproxy.forwarding._shares import OURSELVES
 from mesh_dnsproxy.message._codes import type_name, type_number
 from mesh_dnsproxy.message._shown import ShownRecord, shown_reply
 
@@ -86,7 +87,7 @@ async def _forwarded(
     def observe(origin: Origin, server: Upstream | None) -> None:
         seen.append((origin, server))
 
-    forwarder.resolve(forward, Transport.UDP, reply, observe)
+    forwarder.resolve(forward, Transport.UDP, reply, observe, client=OURSELVES)
     packet = await answered
     origin, server = seen[-1] if seen else (None, None)
     return packet, origin, server

@@ -4,8 +4,8 @@ Istio's names: dns_requests_total, dns_upstream_requests_total, dns_upstream_fai
 dns_upstream_request_duration_seconds. Ours, with the label `type` (the type of the question):
 dns_table_hits_total, dns_cache_hits_total, dns_cache_misses_total, dns_stale_answers_total,
 dns_coalesced_queries_total; with `rcode` dns_error_answers_total (of this server, not of an
-upstream); with `reason` dns_dropped_total; and dns_internal_errors_total, dns_table_hosts,
-dns_cache_entries, dns_cache_bytes, dns_tcp_connections, dns_tcp_refused_total,
+upstream); with `reason` dns_dropped_total; and dns_internal_errors_total, dns_gave_way_total,
+dns_table_hosts, dns_cache_entries, dns_cache_bytes, dns_tcp_connections,
 dns_tcp_closed_idle_total.
 """
 
@@ -66,7 +66,9 @@ class DnsMetrics:
             counts.internal_errors,
         )
         yield self._counter(
-            "tcp_refused", "TCP connections refused, as there were too many.", counts.tcp_refused
+            "gave_way",
+            "Questions, queries and connections that made room for those of other clients.",
+            counts.gave_way,
         )
         yield self._counter(
             "tcp_closed_idle", "TCP connections closed as idle.", counts.tcp_closed_idle

@@ -8,14 +8,18 @@ from collections import OrderedDict
 from enum import StrEnum
 from typing import NamedTuple
 
+from mesh_dnsproxy.message._answer import opt_record
 from mesh_dnsproxy.message._codes import AD, CD, OPT, RD
-from mesh_dnsproxy.message._query import HEADER_BYTES, Query, option_codes
+from mesh_dnsproxy.message._query import HEADER_BYTES, Edns, Query, option_codes
 from mesh_dnsproxy.message._reply import Record, lifetime, records
 
 _TTL = struct.Struct("!I")
 _OVERHEAD_BYTES = 600
 """The memory of an entry beside its bytes, in Python's objects."""
-_COOKIE = 10
+_COOKIE, _KEEPALIVE, _PADDING = 10, 11, 12
+_OF_ONE_HOP = frozenset({_COOKIE, _KEEPALIVE, _PADDING})
+"""The options that are between a client and this server only (RFC 7873, RFC 7828, RFC 7830)."""
+_QUERY_HEADER = struct.Struct("!6H")
 _LARGEST_KEPT = 16 * 1024
 _OPT_LENGTH_AT = 9
 
@@ -66,22 +70,34 @@ class _Entry(NamedTuple):
     size: int
 
 
-CacheKey = tuple[bytes, int, int]
+class CacheKey(NamedTuple):
+    """All that a reply depends on: the question in lower case, RD, AD and CD, EDNS and its DO."""
+
+    question: bytes
+    flags: int
+    edns: bool
+    dnssec_ok: bool
 
 
 def cache_key(query: Query) -> CacheKey | None:
     """Return a key that is equal for queries with the same reply; None if there can be none."""
     edns = query.edns
-    if edns is None:
-        kind = 0
-    elif option_codes(edns.options) <= {_COOKIE}:
-        kind = 2 if edns.dnssec_ok else 1
-    else:
-        return None
-    if not query.plain and (edns is None or not edns.options):
+    if not query.bare or (edns is not None and not option_codes(edns.options) <= _OF_ONE_HOP):
         return None
     question = query.name + query.question[len(query.name) :]
-    return question, query.flags & (RD | AD | CD), kind
+    dnssec_ok = edns is not None and edns.dnssec_ok
+    return CacheKey(question, query.flags & (RD | AD | CD), edns is not None, dnssec_ok)
+
+
+def upstream_packet(key: CacheKey) -> bytes:
+    """Return the query that is sent upstream, with an id of zero: the same for a key, always.
+
+    Its size for replies is ours, so that none is put together from fragments, which can be forged
+    (RFC 9715), and nothing that a client may vary makes another question of it.
+    """
+    edns = Edns(0, 0, key.dnssec_ok, b"") if key.edns else None
+    header = _QUERY_HEADER.pack(0, key.flags, 1, 0, 0, key.edns)
+    return header + key.question + opt_record(edns, 0)
 
 
 class ReplyCache:
@@ -127,7 +143,7 @@ class ReplyCache:
         """Keep a good reply, if its TTLs allow it."""
         config = self._config
         self._retry_at.pop(key, None)
-        found = records(reply, HEADER_BYTES + len(key[0]))
+        found = records(reply, HEADER_BYTES + len(key.question))
         ttl_s, negative = lifetime(reply, found)
         if negative and not config.negative:
             ttl_s = None
@@ -138,7 +154,7 @@ class ReplyCache:
             return
         self._remove(key)
         kept = _without_options(reply, found)
-        size = len(reply) + len(key[0]) + _OVERHEAD_BYTES
+        size = len(reply) + len(key.question) + _OVERHEAD_BYTES
         if kept is None or size > config.max_bytes:
             return
         most = config.max_ttl_s

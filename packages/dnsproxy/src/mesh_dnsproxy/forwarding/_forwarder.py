@@ -1,27 +1,26 @@
-"""Asks upstream resolvers, once for all clients with the same question, and answers in time.
+"""Answers queries for names outside the mesh: from the cache, or from upstream resolvers.
 
-`Resolution`, `Health` and `ReplyCache` decide; the sockets and timers are here, and the queries
-that wait for each question.
+A question is open once, for all clients that ask it. Questions and waiting queries are bounded:
+beyond a bound, the oldest of the client that holds the most gives way, and is answered at once.
 """
 
 import asyncio
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import NamedTuple
 
 from mesh_dnsproxy._counts import ByType, Counts, Dropped
 from mesh_dnsproxy.answering._answerer import Forward
+from mesh_dnsproxy.forwarding._asking import Asking
 from mesh_dnsproxy.forwarding._cache import CacheKey, ReplyCache, State, cache_key
 from mesh_dnsproxy.forwarding._questions import Observe, Origin, Question, Waiter
-from mesh_dnsproxy.forwarding._resolution import Attempt, Outcome, Resolution, Transport
-from mesh_dnsproxy.forwarding._tcp import NoReply, ask_over_tcp
-from mesh_dnsproxy.forwarding._udp import UdpUpstreams
-from mesh_dnsproxy.forwarding._upstreams import Health, Routes
+from mesh_dnsproxy.forwarding._resolution import Outcome, Resolution, Transport
+from mesh_dnsproxy.forwarding._resolv_conf import Upstream
+from mesh_dnsproxy.forwarding._shares import Client, Shares
+from mesh_dnsproxy.forwarding._upstreams import Routes
 from mesh_dnsproxy.message._answer import error_answer
 from mesh_dnsproxy.message._codes import SERVFAIL, TC
-from mesh_dnsproxy.message._reply import Verdict
 from mesh_lifecycle import Clock
 
 log = logging.getLogger(__name__)
@@ -33,9 +32,12 @@ class ForwardConfig(NamedTuple):
     timeout_s: after it the next server is asked too. total_timeout_s: the client gets an answer in
     this time, SERVFAIL without a reply; an application's resolver waits for longer (5 s). rounds:
     how often each server is asked. parallel: ask all at once, the first answer counts. coalesce:
-    ask once when several clients have the same question. max_questions, max_waiting: questions
-    that are open at a time, and queries that wait for them; beyond, the answer is SERVFAIL at once.
-    max_sockets: UDP sockets that are open at a time; beyond, questions share them.
+    ask once when several clients have the same question; without it no cache is allowed.
+    max_questions: that are open at a time, for the upstreams of resolv.conf, and for those of each
+    suffix. max_waiting: queries that wait for them. Beyond, the oldest of the client that has the
+    most is answered with SERVFAIL, or an expired reply. max_sockets: UDP sockets that are open at a
+    time; beyond, questions share them. max_tcp_connections: to each server; beyond, an attempt
+    gives way in the same manner.
     """
 
     timeout_s: float = 1.5
@@ -46,6 +48,7 @@ class ForwardConfig(NamedTuple):
     max_questions: int = 2000
     max_waiting: int = 10_000
     max_sockets: int = 128
+    max_tcp_connections: int = 64
 
 
 class Forwarder:
@@ -66,11 +69,16 @@ class Forwarder:
         self._clock = clock
         self._stale_after_s = stale_after_s
         self._routes = Routes()
-        self._health = Health()
         self._questions: dict[object, Question] = {}
-        self._waiting = 0
-        self._udp = UdpUpstreams(counts, max_sockets=config.max_sockets)
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._open: dict[tuple[Upstream, ...], Shares[Question]] = {}
+        """The open questions, by the servers that are responsible for the name."""
+        self._waiting: Shares[Waiter] = Shares(config.max_waiting)
+        self._asking = Asking(
+            counts,
+            max_sockets=config.max_sockets,
+            max_tcp_connections=config.max_tcp_connections,
+            on_outcome=self._finish,
+        )
         self._closed = False
         self._overloaded = False
 
@@ -85,13 +93,13 @@ class Forwarder:
             return
         self._routes = routes
         servers = [*routes.default, *(s for each in routes.by_suffix.values() for s in each)]
-        self._health.keep_only(servers)
+        self._asking.keep_only(servers)
         if self._cache is not None:
             self._cache.clear()
 
     def owns(self, host: str, port: int) -> bool:
         """Say whether a packet from this address is a question of this server that came back."""
-        return self._udp.owns(host, port)
+        return self._asking.owns(host, port)
 
     @contextmanager
     def closing(self) -> Iterator[None]:
@@ -102,12 +110,11 @@ class Forwarder:
             self._closed = True
             for question in list(self._questions.values()):
                 self._finish(question, Outcome(None, answered=False, server=None))
-            self._udp.close()
+            self._asking.close()
 
     async def wait_closed(self) -> None:
         """Wait for the connections to servers to end."""
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+        await self._asking.wait_closed()
 
     def resolve(
         self,
@@ -115,178 +122,122 @@ class Forwarder:
         transport: Transport,
         reply: Callable[[bytes], None],
         observe: Observe | None = None,
-    ) -> None:
-        """Answer a query by one call of `reply`, now or later."""
+        *,
+        client: Client,
+    ) -> Waiter | None:
+        """Answer a query by one call of `reply`, now or later; returns what waits until then."""
         counts = self._counts
         query = forward.query
-        waiter = Waiter(forward, reply, observe)
+        waiter = Waiter(forward, reply, observe, client=client)
         cached_as = cache_key(query)
         found = None
-        now = self._clock.monotonic()
         if cached_as is not None and self._cache is not None:
-            found = self._cache.get(cached_as, now)
+            found = self._cache.get(cached_as, self._clock.monotonic())
             if found is not None and found.state is not State.STALE:
                 fresh = found.state is State.FRESH
                 kind = ByType.CACHE_HITS if fresh else ByType.STALE
                 counts.tally(kind, query.qtype)[0] += 1
                 waiter.deliver(found.reply, Origin.CACHE if fresh else Origin.STALE)
-                return
+                return None
         key: object = object()
         if cached_as is not None and self._config.coalesce:
-            size = query.edns.udp_bytes if query.edns is not None else 0
-            key = cached_as, transport, size
+            key = cached_as
         question = self._questions.get(key)
-        if self._waiting >= self._config.max_waiting or (
-            question is None and len(self._questions) >= self._config.max_questions
-        ):
-            self._refuse(waiter, found.reply if found is not None else None)
-            return
-        self._waiting += 1
         if question is not None:
             counts.tally(ByType.COALESCED, query.qtype)[0] += 1
-            question.waiters.append(waiter)
-            return
-        self._overloaded = False
+            self._wait(waiter, question)
+            return waiter
         counts.tally(ByType.CACHE_MISSES, query.qtype)[0] += 1
-        self._open_question(waiter, transport, key, cached_as, stale=found is not None)
+        question = self._open_question(waiter, transport, key, cached_as)
+        if found is not None:
+            loop = asyncio.get_running_loop()
+            question.stale_timer = loop.call_later(self._stale_after_s, self._serve_stale, question)
+        self._asking.start(question)
+        return waiter
 
-    def _refuse(self, waiter: Waiter, stale: bytes | None) -> None:
-        if not self._overloaded:
-            self._overloaded = True
-            log.warning(
-                "too many questions are open: more are answered with an error",
-                extra={"questions": len(self._questions), "waiting": self._waiting},
-            )
-        self._answer_without_upstream(waiter, stale)
+    def withdraw(self, waiter: Waiter) -> None:
+        """Give no answer to a client that has left; its question stays open for the cache."""
+        if waiter.question is not None:
+            waiter.question.waiters.pop(waiter, None)
+            waiter.question = None
+        self._waiting.discard(waiter)
+
+    def _wait(self, waiter: Waiter, question: Question) -> None:
+        question.waiters[waiter] = None
+        waiter.question = question
+        out = self._waiting.add(waiter, waiter.client)
+        if out is not None:
+            self._warn_of_overload()
+            self.withdraw(out)
+            self._answer_without_upstream(out, self._kept(cache_key(out.forward.query)))
 
     def _open_question(
-        self,
-        waiter: Waiter,
-        transport: Transport,
-        key: object,
-        cached_as: CacheKey | None,
-        *,
-        stale: bool,
-    ) -> None:
-        loop = asyncio.get_running_loop()
+        self, waiter: Waiter, transport: Transport, key: object, cached_as: CacheKey | None
+    ) -> Question:
         query = waiter.forward.query
-        now = loop.time()
-        servers = self._health.order(self._routes.servers_for(query.name), now)
+        now = asyncio.get_running_loop().time()
+        responsible = self._routes.servers_for(query.name)
         resolution = Resolution(
-            servers,
+            self._asking.health.order(responsible, now),
             transport,
             timeout_s=self._config.timeout_s,
             total_timeout_s=self._config.total_timeout_s,
             rounds=self._config.rounds,
             parallel=self._config.parallel,
         )
-        question = Question(key, cached_as, query, resolution)
-        question.waiters.append(waiter)
-        question.started = now
-        self._questions[key] = question
-        if stale:
-            question.stale_timer = loop.call_later(self._stale_after_s, self._serve_stale, question)
-        if servers:
-            self._counts.upstream_requests += 1
-        self._send(question, resolution.start(now))
-        self._finish_or_wait(question)
-
-    def _send(self, question: Question, attempts: tuple[Attempt, ...]) -> None:
-        """Send attempts; if one can't be sent, the resolution may return further ones."""
-        waiting = list(attempts)
-        while waiting:
-            attempt = waiting.pop(0)
-            if attempt.transport is Transport.TCP:
-                question.exchanges[attempt.number] = self._start_tcp(question, attempt)
-                continue
-            try:
-                question.exchanges[attempt.number] = self._udp.ask(
-                    attempt.server,
-                    question.query.packet,
-                    question.query.question,
-                    on_reply=partial(self._replied, question, attempt),
-                    on_error=partial(self._failed, question, attempt),
-                )
-            except OSError as error:
-                log.debug(
-                    "upstream can't be asked",
-                    extra={"upstream": str(attempt.server), "error": str(error)},
-                )
-                now = asyncio.get_running_loop().time()
-                self._health.failed(attempt.server, now)
-                waiting += question.resolution.failed(attempt, now)
-
-    def _start_tcp(self, question: Question, attempt: Attempt) -> asyncio.Task[None]:
-        task = asyncio.get_running_loop().create_task(
-            self._ask_over_tcp(question, attempt), name=f"DNS over TCP to {attempt.server}"
+        question = Question(
+            key, cached_as, query, resolution, client=waiter.client, started=now, share=responsible
         )
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
+        self._questions[key] = question
+        self._wait(waiter, question)
+        shares = self._open.get(responsible)
+        if shares is None:
+            shares = self._open[responsible] = Shares(self._config.max_questions)
+        out = shares.add(question, waiter.client)
+        if out is not None:
+            self._warn_of_overload()
+            kept = self._kept(out.cached_as)
+            for each in self._close(out):
+                self._answer_without_upstream(each, kept)
+        if responsible:
+            self._counts.upstream_requests += 1
+        return question
 
-    async def _ask_over_tcp(self, question: Question, attempt: Attempt) -> None:
-        query = question.query
-        try:
-            verdict, reply = await ask_over_tcp(attempt.server, query.packet, query.question)
-        except (OSError, NoReply) as error:
-            log.debug(
-                "upstream failed", extra={"upstream": str(attempt.server), "error": str(error)}
+    def _warn_of_overload(self) -> None:
+        self._counts.gave_way += 1
+        if not self._overloaded:
+            self._overloaded = True
+            log.warning(
+                "too many questions are open: the oldest of the client that has the most are"
+                " answered with an error",
+                extra={"questions": len(self._questions), "waiting": len(self._waiting)},
             )
-            question.exchanges.pop(attempt.number, None)
-            self._failed(question, attempt)
-        else:
-            question.exchanges.pop(attempt.number, None)
-            self._replied(question, attempt, verdict, reply)
 
-    def _replied(
-        self, question: Question, attempt: Attempt, verdict: Verdict, reply: bytes
-    ) -> None:
-        self._health.succeeded(attempt.server)
-        self._step(question, partial(question.resolution.replied, attempt, verdict, reply))
+    def _close(self, question: Question) -> list[Waiter]:
+        """End a question; returns the queries that wait for it."""
+        del self._questions[question.key]
+        shares = self._open[question.share]
+        shares.discard(question)
+        if not shares:
+            del self._open[question.share]
+        question.release()
+        if self._overloaded and not self._questions:
+            self._overloaded = False
+        return self._take_waiters(question)
 
-    def _failed(self, question: Question, attempt: Attempt) -> None:
-        self._health.failed(attempt.server, asyncio.get_running_loop().time())
-        self._step(question, partial(question.resolution.failed, attempt))
-
-    def _time_passed(self, question: Question) -> None:
-        now = asyncio.get_running_loop().time()
-        question.timer = None
-        for server in question.resolution.silent:
-            self._health.failed(server, now)
-        self._step(question, question.resolution.time_passed)
-
-    def _step(self, question: Question, step: Callable[[float], tuple[Attempt, ...]]) -> None:
-        """Let the resolution decide what is sent; after a bug of ours there still is an answer."""
-        try:
-            self._send(question, step(asyncio.get_running_loop().time()))
-            self._finish_or_wait(question)
-        except Exception:
-            self._counts.internal_errors += 1
-            log.exception("question failed", extra={"packet": question.query.packet[:64].hex()})
-            self._finish(question, Outcome(None, answered=False, server=None))
-
-    def _finish_or_wait(self, question: Question) -> None:
-        """Finish if there is an outcome, else set the timer for the next attempt."""
-        if question.timer is not None:
-            question.timer.cancel()
-            question.timer = None
-        outcome = question.resolution.outcome
-        if outcome is not None:
-            self._finish(question, outcome)
-            return
-        loop = asyncio.get_running_loop()
-        question.timer = loop.call_at(question.resolution.due_at, self._time_passed, question)
+    def _take_waiters(self, question: Question) -> list[Waiter]:
+        waiters = list(question.waiters)
+        for waiter in waiters:
+            self.withdraw(waiter)
+        return waiters
 
     def _finish(self, question: Question, outcome: Outcome) -> None:
-        if self._questions.get(question.key) is not question:
+        if question.ended:
             return
-        del self._questions[question.key]
-        question.release()
+        waiters = self._close(question)
         if outcome.reply is not None:
             elapsed_s = asyncio.get_running_loop().time() - question.started
             self._counts.count_upstream(elapsed_s)
-        waiters, question.waiters = question.waiters, []
-        self._waiting -= len(waiters)
         kept = self._remember(question, outcome)
         cut_short = outcome.reply is not None and outcome.reply[2] & TC >> 8
         reply = outcome.reply
@@ -309,21 +260,23 @@ class Forwarder:
             self._cache.put(question.cached_as, outcome.reply, now)
             return None
         self._cache.no_server_answered(question.cached_as, now)
-        found = self._cache.get(question.cached_as, now)
+        return self._kept(question.cached_as)
+
+    def _kept(self, cached_as: CacheKey | None) -> bytes | None:
+        """Return the reply of before, also an expired one."""
+        if cached_as is None or self._cache is None:
+            return None
+        found = self._cache.get(cached_as, self._clock.monotonic())
         return None if found is None else found.reply
 
     def _serve_stale(self, question: Question) -> None:
         """Answer with an expired reply, as servers are slow; their answer is still kept."""
         question.stale_timer = None
-        if question.cached_as is None or self._cache is None:
+        kept = self._kept(question.cached_as)
+        if kept is None:
             return
-        found = self._cache.get(question.cached_as, self._clock.monotonic())
-        if found is None:
-            return
-        waiters, question.waiters = question.waiters, []
-        self._waiting -= len(waiters)
-        for waiter in waiters:
-            self._answer_without_upstream(waiter, found.reply)
+        for waiter in self._take_waiters(question):
+            self._answer_without_upstream(waiter, kept)
 
     def _answer_without_upstream(self, waiter: Waiter, stale: bytes | None) -> None:
         query = waiter.forward.query

@@ -3,12 +3,13 @@
 import asyncio
 from collections.abc import Callable
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Final
 
 from mesh_dnsproxy.answering._answerer import Forward
-from mesh_dnsproxy.forwarding._cache import CacheKey
+from mesh_dnsproxy.forwarding._cache import CacheKey, upstream_packet
 from mesh_dnsproxy.forwarding._resolution import Resolution
 from mesh_dnsproxy.forwarding._resolv_conf import Upstream
+from mesh_dnsproxy.forwarding._shares import Client
 from mesh_dnsproxy.forwarding._udp import Exchange
 from mesh_dnsproxy.message._answer import error_answer, truncated_answer
 from mesh_dnsproxy.message._codes import CD, NXDOMAIN, RCODE
@@ -32,12 +33,25 @@ Observe = Callable[[Origin, Upstream | None], None]
 """Is told where an answer comes from, and from which upstream, before the answer is given."""
 
 
-class Waiter(NamedTuple):
-    """A client that waits. reply: is called once, with the answer."""
+class Waiter:
+    """A client's query that waits. reply: is called once, with the answer."""
 
-    forward: Forward
-    reply: Callable[[bytes], None]
-    observe: Observe | None = None
+    __slots__ = ("client", "forward", "observe", "question", "reply")
+
+    def __init__(
+        self,
+        forward: Forward,
+        reply: Callable[[bytes], None],
+        observe: Observe | None,
+        *,
+        client: Client,
+    ) -> None:
+        self.forward: Final = forward
+        self.reply: Final = reply
+        self.observe: Final = observe
+        self.client: Final = client
+        self.question: Question | None = None
+        """The question that it waits for, until it is answered."""
 
     def deliver(self, reply: bytes, origin: Origin, server: Upstream | None = None) -> None:
         """Answer with an upstream's reply: with the client's id and spelling, in its size."""
@@ -47,23 +61,40 @@ class Waiter(NamedTuple):
 
 
 class Question:
-    """One question to the upstreams: its waiting clients, sockets and timers."""
+    """One question to the upstreams: its waiting clients, sockets and timers.
+
+    client: the first who asked. share: the servers among whose questions it counts. packet: what
+    is sent, with an id of its own each time.
+    """
 
     def __init__(
-        self, key: object, cached_as: CacheKey | None, query: Query, resolution: Resolution
+        self,
+        key: object,
+        cached_as: CacheKey | None,
+        query: Query,
+        resolution: Resolution,
+        *,
+        client: Client,
+        started: float,
+        share: tuple[Upstream, ...],
     ) -> None:
         self.key = key
         self.cached_as = cached_as
         self.query = query
+        self.packet = query.packet if cached_as is None else upstream_packet(cached_as)
         self.resolution = resolution
-        self.waiters: list[Waiter] = []
+        self.client = client
+        self.started = started
+        self.share = share
+        self.ended = False
+        self.waiters: dict[Waiter, None] = {}
         self.exchanges: dict[int, Exchange | asyncio.Task[None]] = {}
         self.timer: asyncio.TimerHandle | None = None
         self.stale_timer: asyncio.TimerHandle | None = None
-        self.started = 0.0
 
     def release(self) -> None:
         """Close its sockets and timers."""
+        self.ended = True
         for timer in (self.timer, self.stale_timer):
             if timer is not None:
                 timer.cancel()

@@ -30,7 +30,7 @@ def answer_tail(
     Records that don't fit are left out and TC is set; additional records may be left out as they
     are not needed (RFC 2181, section 9).
     """
-    opt = _opt(query.edns, 0)
+    opt = opt_record(query.edns, 0)
     size = HEADER_BYTES + len(query.question) + len(opt)
     kept, size = _fitting(answers, size, limit)
     extra, _ = _fitting(additionals, size, limit)
@@ -55,7 +55,7 @@ def _fitting(records: Sequence[bytes], size: int, limit: int) -> tuple[Sequence[
 
 def error_answer(refused: Query | Refusal, rcode: int) -> bytes:
     """Return an answer with only a code, and the question if that could be read."""
-    opt = _opt(refused.edns, rcode >> 4)
+    opt = opt_record(refused.edns, rcode >> 4)
     flags = QR | RA | (refused.flags & (OPCODE | RD | CD)) | (rcode & 0xF)
     header = _AFTER_ID.pack(flags, bool(refused.question), 0, 0, bool(opt))
     return b"".join((refused.packet[:2], header, refused.question, opt))
@@ -79,8 +79,8 @@ def bare_failure(packet: bytes, rcode: int) -> bytes:
     return packet[:2] + _AFTER_ID.pack(QR | RA | (flags & (OPCODE | RD)) | rcode, 0, 0, 0, 0)
 
 
-def _opt(edns: Edns | None, extended: int) -> bytes:
-    """Return an OPT record if the query had one (RFC 6891): version 0, no options, DO as asked."""
+def opt_record(edns: Edns | None, extended: int) -> bytes:
+    """Return our OPT record if there is to be one (RFC 6891): without options, DO as asked."""
     if edns is None:
         return b""
     flags = DO if edns.dnssec_ok and extended != BADVERS >> 4 else 0

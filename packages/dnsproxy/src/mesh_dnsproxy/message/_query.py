@@ -26,6 +26,8 @@ _HEADER = struct.Struct("!6H")
 _TWO = struct.Struct("!HH")
 _RECORD = struct.Struct("!HHIH")
 HEADER_BYTES = 12
+MAX_QUERY_BYTES = 4096
+"""Much more than a question with all options that there are; the bytes are kept while it waits."""
 _LEAST_UDP_BYTES = 512
 _MAX_NAME_BYTES = 255
 _MAX_LABEL_BYTES = 63
@@ -50,8 +52,13 @@ class Query(NamedTuple):
     qtype: int
     qclass: int
     edns: Edns | None
-    plain: bool
-    """The query has only a question, and perhaps an OPT record without options."""
+    bare: bool
+    """The query has no record beside its question, except perhaps an OPT record."""
+
+    @property
+    def plain(self) -> bool:
+        """Whether the query is bare, and has no options."""
+        return self.bare and (self.edns is None or not self.edns.options)
 
     def udp_limit(self, most: int) -> int:
         """Return the size of the largest answer that may be sent over UDP."""
@@ -117,9 +124,8 @@ def _parse(packet: bytes, flags: int) -> Query:
         raise _Refused(FORMERR, question, edns)
     if qtype in (AXFR, IXFR):
         raise _Refused(REFUSED, question, edns)
-    plain = not answers and not authorities and additionals == (edns is not None)
-    plain = plain and (edns is None or not edns.options)
-    return Query(packet, flags, question, name, qtype, qclass, edns, plain)
+    bare = not answers and not authorities and additionals == (edns is not None)
+    return Query(packet, flags, question, name, qtype, qclass, edns, bare)
 
 
 def _plain_name_end(packet: bytes) -> int:

@@ -10,6 +10,8 @@ from mesh_dnsproxy._errors import AddressInUse, ConfigError
 
 _RECEIVE_BUFFER_BYTES = 4 * 1024 * 1024
 """A packet needs about 800 bytes of it: the usual 200 kB are full after a few milliseconds."""
+_SEND_BUFFER_BYTES = 128 * 1024
+"""Of each connection; the kernel would keep up to 4 MiB for a client that does not read."""
 _BACKLOG = 128
 _TRIES_FOR_A_PORT = 20
 
@@ -93,6 +95,7 @@ def _bound(host: str, port: int, kind: socket.SocketKind) -> socket.socket:
             sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         if kind == socket.SOCK_STREAM:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER_BYTES)
         else:
             _enlarge(sock)
         sock.bind(address)

@@ -1,27 +1,37 @@
 """Queries over TCP (RFC 7766): several on a connection, each answered when its answer is there.
 
 A connection stays open while it sends queries. One that does not, or only a byte now and then, is
-closed after a time-out; when there are too many, the one that was idle for longest is closed.
+closed after a time-out. When there are too many, one of the address that has the most is closed:
+the one that was idle for longest, or else the one that has waited for longest.
 """
 
 import asyncio
 import logging
 import socket
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import NamedTuple, cast
 
-from mesh_dnsproxy._counts import Counts
+from mesh_dnsproxy._counts import Counts, Dropped
 from mesh_dnsproxy.answering._answerer import Answerer, Forward
 from mesh_dnsproxy.forwarding._forwarder import Forwarder
+from mesh_dnsproxy.forwarding._questions import Waiter
 from mesh_dnsproxy.forwarding._resolution import Transport
+from mesh_dnsproxy.forwarding._shares import OURSELVES, Client
+from mesh_dnsproxy.message._query import MAX_QUERY_BYTES
 
 log = logging.getLogger(__name__)
 
 _LENGTH_BYTES = 2
 _SWEEP_S = 1.0
 _BACKLOG = 128
-_MOST_UNSENT_BYTES = 256 * 1024
+_NEW_FOR_S = 1.0
+_CLOGGED_BYTES = 256 * 1024
+"""With so many unsent, no more queries are answered."""
+_MOST_UNSENT_BYTES = 512 * 1024
+"""Replies of upstreams still come when a connection is clogged; with so many it is closed."""
 
 
 class TcpConfig(NamedTuple):
@@ -48,7 +58,7 @@ class TcpListener:
         self.forwarder = forwarder
         self.counts = counts
         self._connections: dict[_Connection, None] = {}
-        """In the order of their last query, the oldest first."""
+        """In the order of their last query or answer, the oldest first."""
         self._full = False
 
     @asynccontextmanager
@@ -72,24 +82,39 @@ class TcpListener:
             for server in servers:
                 await server.wait_closed()
 
-    def admit(self, connection: "_Connection") -> bool:
-        """Admit a connection; if there are too many, close an idle one, or refuse this one."""
-        if len(self._connections) >= self.config.max_connections:
+    def admit(self, connection: "_Connection") -> None:
+        """Admit a connection; if there are too many, another one is closed."""
+        self._connections[connection] = None
+        if len(self._connections) > self.config.max_connections:
             if not self._full:
                 self._full = True
                 log.warning(
-                    "too many TCP connections: the longest idle ones are closed",
+                    "too many TCP connections: of the address that has the most, the longest idle"
+                    " or waiting one is closed for each new one",
                     extra={"max_connections": self.config.max_connections},
                 )
-            idle = next((each for each in self._connections if not each.pending), None)
-            if idle is None:
-                self.counts.tcp_refused += 1
-                return False
-            self.counts.tcp_closed_idle += 1
-            idle.abort()
-        self._connections[connection] = None
+            self._close_one()
         self.counts.tcp_connections = len(self._connections)
-        return True
+
+    def _close_one(self) -> None:
+        """Close a connection of the address that has the most."""
+        by_address = Counter(each.client.address for each in self._connections)
+        ((largest, _),) = by_address.most_common(1)
+        theirs = [each for each in self._connections if each.client.address == largest]
+        # A client that has just connected has not had the time to ask.
+        idle_since = asyncio.get_running_loop().time() - _NEW_FOR_S
+        closed = min(
+            theirs,
+            key=lambda each: (
+                bool(each.pending) or each.used_at > idle_since,
+                each.waiting_since,
+            ),
+        )
+        if closed.pending:
+            self.counts.gave_way += 1
+        else:
+            self.counts.tcp_closed_idle += 1
+        closed.abort()
 
     def used(self, connection: "_Connection") -> None:
         """A connection sent a query, or got an answer."""
@@ -125,17 +150,32 @@ class _Connection(asyncio.Protocol):
         self._ended = False
         self._paused = False
         self._answering = False
-        self.pending = 0
+        self.client = OURSELVES
+        self._asked = 0
+        self._pending: dict[int, tuple[float, Waiter | None]] = {}
+        """The queries that wait for an upstream, the oldest first: since when."""
         self.clogged = False
         """The client does not read its answers."""
         self.used_at = 0.0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
-        self._transport.set_write_buffer_limits(high=_MOST_UNSENT_BYTES)
+        self._transport.set_write_buffer_limits(high=_CLOGGED_BYTES)
         self.used_at = asyncio.get_running_loop().time()
-        if not self._listener.admit(self):
-            self._transport.abort()
+        peer = transport.get_extra_info("peername")
+        if peer is not None:  # None: it has ended already
+            self.client = Client(*peer[:2])
+        self._listener.admit(self)
+
+    @property
+    def pending(self) -> int:
+        """The number of queries that wait for an upstream."""
+        return len(self._pending)
+
+    @property
+    def waiting_since(self) -> float:
+        """When the oldest query came that still waits; if none does, the last use."""
+        return next(iter(self._pending.values()))[0] if self._pending else self.used_at
 
     def data_received(self, data: bytes) -> None:
         self._received += data
@@ -150,8 +190,7 @@ class _Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         del exc
         self._transport = None
-        self._received.clear()
-        self._listener.remove(self)
+        self._end()
 
     def pause_writing(self) -> None:
         self.clogged = True
@@ -164,9 +203,18 @@ class _Connection(asyncio.Protocol):
     def abort(self) -> None:
         """End the connection; answers that are not sent yet are dropped."""
         transport, self._transport = self._transport, None
-        self._listener.remove(self)
+        self._end()
         if transport is not None:
             transport.abort()
+
+    def _end(self) -> None:
+        """Wait for no answers any more."""
+        self._received.clear()
+        for _, waiter in self._pending.values():
+            if waiter is not None:
+                self._listener.forwarder.withdraw(waiter)
+        self._pending.clear()
+        self._listener.remove(self)
 
     def _answer_received(self) -> None:
         """Answer the queries that have arrived whole, up to `max_pipelined`.
@@ -189,8 +237,15 @@ class _Connection(asyncio.Protocol):
         most = self._listener.config.max_pipelined
         while self._transport is not None and self.pending < most and not self.clogged:
             start = position + _LENGTH_BYTES
-            end = start + int.from_bytes(received[position:start], "big")
-            if start > len(received) or end > len(received):
+            if start > len(received):
+                break
+            length = int.from_bytes(received[position:start], "big")
+            if length > MAX_QUERY_BYTES:
+                self._listener.counts.dropped[Dropped.TOO_LARGE] += 1
+                self.abort()
+                return
+            end = start + length
+            if end > len(received):
                 break
             packet = bytes(received[start:end])
             position = end
@@ -206,8 +261,7 @@ class _Connection(asyncio.Protocol):
                 case None:
                     self.abort()  # what follows can't be queries either
                 case Forward():
-                    self.pending += 1
-                    self._listener.forwarder.resolve(outcome, Transport.TCP, self._answered)
+                    self._forward(outcome)
                 case _:
                     self._send(outcome)
         except Exception as error:  # noqa: BLE001 - a client waits for an answer
@@ -215,8 +269,18 @@ class _Connection(asyncio.Protocol):
             if failure is not None:
                 self._send(failure)
 
-    def _answered(self, reply: bytes) -> None:
-        self.pending -= 1
+    def _forward(self, forward: Forward) -> None:
+        self._asked += 1
+        number = self._asked
+        self._pending[number] = self.used_at, None
+        waiter = self._listener.forwarder.resolve(
+            forward, Transport.TCP, partial(self._answered, number), client=self.client
+        )
+        if number in self._pending:
+            self._pending[number] = self.used_at, waiter
+
+    def _answered(self, number: int, reply: bytes) -> None:
+        self._pending.pop(number, None)
         if self._transport is None:
             return
         self._used()
@@ -224,8 +288,12 @@ class _Connection(asyncio.Protocol):
         self._answer_received()
 
     def _send(self, answer: bytes) -> None:
-        if self._transport is not None:
-            self._transport.write(len(answer).to_bytes(_LENGTH_BYTES, "big") + answer)
+        if self._transport is None:
+            return
+        self._transport.write(len(answer).to_bytes(_LENGTH_BYTES, "big") + answer)
+        if self._transport.get_write_buffer_size() > _MOST_UNSENT_BYTES:
+            self._listener.counts.dropped[Dropped.NOT_SENT] += 1
+            self.abort()
 
     def _used(self) -> None:
         self.used_at = asyncio.get_running_loop().time()

@@ -16,14 +16,15 @@ from mesh_dnsproxy._counts import Counts, Dropped
 from mesh_dnsproxy.answering._answerer import Answerer, Forward
 from mesh_dnsproxy.forwarding._forwarder import Forwarder
 from mesh_dnsproxy.forwarding._resolution import Transport
+from mesh_dnsproxy.forwarding._shares import Client
 from mesh_dnsproxy.message._answer import error_answer
 from mesh_dnsproxy.message._codes import SERVFAIL
+from mesh_dnsproxy.message._query import MAX_QUERY_BYTES
 
 log = logging.getLogger(__name__)
 
 _PACKETS_AT_ONCE = 64
 """Then the event loop runs the rest: timers, TCP, replies of upstreams, compiling a table."""
-_LARGEST_QUERY = 4096
 _MOST_UNSENT = 1024
 _PACKET_INFO_V4 = struct.Struct("=i4s4s")
 _CONTROL_BYTES = 128
@@ -71,7 +72,7 @@ class UdpListener:
         answerer = self._answerer
         try:
             for _ in range(_PACKETS_AT_ONCE):
-                packet, peer = receive(_LARGEST_QUERY)
+                packet, peer = receive(MAX_QUERY_BYTES)
                 kept = answerer.kept.get(packet[2:])
                 if kept is None:
                     self._answer(packet, peer, None)
@@ -92,7 +93,7 @@ class UdpListener:
         """Like `_drain`, for a wildcard address: answers leave from the address that was asked."""
         try:
             for _ in range(_PACKETS_AT_ONCE):
-                packet, control, _, peer = self._socket.recvmsg(_LARGEST_QUERY, _CONTROL_BYTES)
+                packet, control, _, peer = self._socket.recvmsg(MAX_QUERY_BYTES, _CONTROL_BYTES)
                 kept = self._answerer.kept.get(packet[2:])
                 source = _source(control)
                 if kept is None:
@@ -119,7 +120,10 @@ class UdpListener:
                         self._send(error_answer(outcome.query, SERVFAIL), peer, source)
                         return
                     self._forwarder.resolve(
-                        outcome, Transport.UDP, lambda reply: self._send(reply, peer, source)
+                        outcome,
+                        Transport.UDP,
+                        lambda reply: self._send(reply, peer, source),
+                        client=Client(*peer[:2]),
                     )
                 case _:
                     self._send(outcome, peer, source)

@@ -17,7 +17,7 @@ import dns.rdatatype
 import dns.rrset
 
 from mesh_dnsproxy import Upstream
-from mesh_testkit import find_free_port
+from mesh_testkit import find_free_port, until
 
 Over = Literal["udp", "tcp"]
 """The transport of a query."""
@@ -67,6 +67,10 @@ class FakeUpstream:
         for send in self.held:
             send()
         self.held.clear()
+
+    async def wait_asked(self, count: int) -> None:
+        """Wait for so many queries."""
+        await until(lambda: len(self.queries) >= count, what=f"{count} queries upstream")
 
     @property
     def names(self) -> list[str]:
