@@ -12,6 +12,7 @@ from mesh_lifecycle._readiness import Condition, Readiness
 from mesh_lifecycle._signals import Stopping, stop_signals
 from mesh_lifecycle.logs._configure import LogSettings, configure_logging, start_logging
 from mesh_lifecycle.logs._levels import LogLevelError, LogScopes, parse_levels
+from mesh_lifecycle.logs._repeat_log import RepeatLog
 from mesh_lifecycle.logs._sinks import LogTargetError, Rotation
 
 __all__ = [
@@ -39,6 +40,7 @@ __all__ = [
     "LogScopes",
     "LogSettings",
     "LogTargetError",
+    "RepeatLog",
     "Rotation",
     "configure_logging",
     "parse_levels",
