@@ -1,4 +1,4 @@
-"""What happens again and again, and which of it is worth a line in the log.
+"""Events that happen again and again, and which of them are worth a line in the log.
 
 A caller that is refused comes back, a file that is broken is read again: told each time, one
 mistake fills the log and hides the next one. So the first time of each subject and reason is told,
@@ -30,7 +30,7 @@ Facts = Mapping[str, object]
 
 
 class Told(Enum):
-    """What a line tells: that something begins, goes on, or is over."""
+    """The message of a line: something begins, goes on, or is over."""
 
     BEGINS = auto()
     REPEATS = auto()
@@ -46,7 +46,7 @@ class Line(NamedTuple):
 
 @dataclass(slots=True)
 class _Repeated:
-    """What happens to one subject for one reason. times: in all; untold: since the last line."""
+    """The event of one subject, for one reason. times: in all; untold: since the last line."""
 
     began: float
     last: float
