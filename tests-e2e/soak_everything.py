@@ -20,6 +20,7 @@ sys.path.insert(0, str(Path(__file__).parent / "support"))
 import psutil
 
 from mesh_e2e import (
+    TOKEN,
     Failure,
     LoadReport,
     Target,
@@ -108,7 +109,12 @@ async def soak(directory: Path, *, lifetime_s: int, seconds: float, rate: float)
         await load.until_answered(20)
         outcome = Outcome(load=load.report)
         control_plane = mesh.plan.block.control_plane
-        stalled = stalled_streams((control_plane, 15010), STALLED, node_prefix="stalled")
+        stalled = stalled_streams(
+            (control_plane, 15012),
+            STALLED,
+            node_prefix="stalled",
+            token=mesh.state.workload("frontend") / TOKEN,
+        )
         idle = idle_connections(ports(mesh), IDLE, source=SOURCE)
         planes = await stack.enter_async_context(control_planes(mesh, outcome))
         # Not there any more when the load ends: what is shown is that it goes on beside them.
@@ -130,7 +136,7 @@ def ports(mesh: RunningMesh) -> list[tuple[str, int]]:
     plane = mesh.plan.block.control_plane
     own = [each.instance.addresses.inbound for each in mesh.workloads]
     return [
-        *((plane, port) for port in (mesh.plan.http_port, 15010, 15012, 15014)),
+        *((plane, port) for port in (mesh.plan.http_port, 15012, 15014)),
         *((host, port) for host in own for port in (15020, 15021, 15090)),
     ]
 

@@ -262,7 +262,8 @@ def _range(values: list[float]) -> str:
 
 
 OURS = (
-    "{python} -m mesh_discovery discovery --config-dir {{directory}} --mesh-config {{mesh}} "
+    "env MESH_DISCOVERY_BELIEVE_PLAINTEXT=true {python} -m mesh_discovery discovery "
+    "--config-dir {{directory}} --mesh-config {{mesh}} "
     "--ca-dir {{home}}/ca --grpc-addr 127.0.0.1:{{port}} --secure-grpc-addr '' --http-addr '' "
     "--monitoring-addr 127.0.0.1:{{port1}} --log-as-json"
 )

@@ -87,13 +87,14 @@ def _eventually() -> Callable[..., Awaitable[Any]]:
 
 @pytest.fixture
 async def start_plane(tmp_path: Path) -> AsyncIterator[Callable[..., Awaitable[Plane]]]:
-    """Start `mesh-discovery discovery` on free ports."""
+    """Start `mesh-discovery discovery` on free ports; believed: whom callers in plaintext name."""
     started: list[Process] = []
 
     async def begin(
         config_dir: Path,
         *arguments: str,
         command: tuple[str, ...] = ("-m", "mesh_discovery"),
+        believed: bool = True,
         **env: str,
     ) -> Plane:
         ca_dir = tmp_path / "ca"
@@ -108,6 +109,7 @@ async def start_plane(tmp_path: Path) -> AsyncIterator[Callable[..., Awaitable[P
             "--secure-grpc-addr=127.0.0.1:0",
             "--monitoring-addr=127.0.0.1:0",
             "--log-as-json",
+            *(("--believe-plaintext",) if believed else ()),
             *arguments,
             cwd=tmp_path,
             env={**os.environ, **env},

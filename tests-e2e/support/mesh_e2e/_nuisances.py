@@ -2,9 +2,11 @@
 
 import asyncio
 import socket
+import ssl
 import struct
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 
 from envoy.config.core.v3.base_pb2 import Node
 from envoy.service.discovery.v3.discovery_pb2 import DiscoveryRequest
@@ -72,16 +74,19 @@ def _closed(connection: socket.socket) -> bool:
 
 
 @asynccontextmanager
-async def stalled_streams(address: Address, count: int, *, node_prefix: str) -> AsyncIterator[None]:
-    """Keep ADS streams open in plaintext, each of which asks for everything and takes none of it.
+async def stalled_streams(
+    address: Address, count: int, *, node_prefix: str, token: Path
+) -> AsyncIterator[None]:
+    """Keep ADS streams open over TLS, each of which asks for everything and takes none of it.
 
     HTTP/2's flow control lets a client say that it has no room (RFC 9113 section 5.2): then not a
-    byte of an answer can be sent. Streams that are closed are opened again.
+    byte of an answer can be sent. Streams that are closed are opened again. token: the file of
+    that of a workload in the namespace `default`.
     """
     async with asyncio.TaskGroup() as group:
         tasks = [
             group.create_task(
-                _stalled(address, f"{node_prefix}-{number}"), name=f"stalled {number}"
+                _stalled(address, f"{node_prefix}-{number}", token), name=f"stalled {number}"
             )
             for number in range(count)
         ]
@@ -92,12 +97,16 @@ async def stalled_streams(address: Address, count: int, *, node_prefix: str) -> 
                 task.cancel()
 
 
-async def _stalled(address: Address, pod: str) -> None:
+async def _stalled(address: Address, pod: str, token: Path) -> None:
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE  # it sends a token of the test alone
+    context.set_alpn_protocols(["h2"])
     while True:
         with suppress(OSError):
-            reader, writer = await asyncio.open_connection(*address)
+            reader, writer = await asyncio.open_connection(*address, ssl=context)
             try:
-                writer.write(_stream_without_room(pod))
+                writer.write(_stream_without_room(pod, token.read_text()))
                 while await reader.read(65536):
                     pass
             finally:
@@ -105,7 +114,7 @@ async def _stalled(address: Address, pod: str) -> None:
         await asyncio.sleep(_AGAIN_AFTER_S)
 
 
-def _stream_without_room(pod: str) -> bytes:
+def _stream_without_room(pod: str, token: str) -> bytes:
     node = Node(id=f"sidecar~10.9.9.9~{pod}.default~default.svc.cluster.local", cluster=pod)
     node.metadata.update({"NAMESPACE": "default", "INTERCEPTION_MODE": "NONE"})
     asked = (type_urls.CLUSTER, type_urls.LISTENER)
@@ -119,6 +128,7 @@ def _stream_without_room(pod: str) -> bytes:
         (":path", ADS),
         ("content-type", "application/grpc"),
         ("te", "trailers"),
+        ("authorization", f"Bearer {token}"),
     )
     block = b"".join(b"\0" + _text(name) + _text(value) for name, value in fields)
     no_room = struct.pack(">HI", 0x4, 0)  # SETTINGS_INITIAL_WINDOW_SIZE = 0
@@ -137,8 +147,13 @@ def _message(data: bytes) -> bytes:
 
 def _text(text: str) -> bytes:
     data = text.encode()
-    assert len(data) < 127  # a longer length takes more than the one byte written here
-    return bytes([len(data)]) + data
+    if len(data) < 127:
+        return bytes([len(data)]) + data
+    rest, length = len(data) - 127, b"\x7f"  # RFC 7541 section 5.1
+    while rest >= 128:
+        length += bytes([rest % 128 + 128])
+        rest //= 128
+    return length + bytes([rest]) + data
 
 
 def _frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:

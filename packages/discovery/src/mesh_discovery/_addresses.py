@@ -66,3 +66,12 @@ def split_host_port(text: str) -> tuple[str, int]:
     elif ":" in host:
         raise ValueError(f"{text!r}: put the IPv6 address in brackets")
     return host, int(port)
+
+
+def peer_ip(text: str) -> str:
+    """Return the IP address of a peer as gRPC prints it, `ipv4:10.0.0.1:4711`; "" without one."""
+    kind, _, rest = text.partition(":")
+    if kind not in ("ipv4", "ipv6"):
+        return ""
+    host = rest.rpartition(":")[0].removeprefix("[").removesuffix("]").partition("%")[0]
+    return host if is_ip(host) else ""

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -16,10 +16,12 @@ from mesh_address_guard import (
 )
 from mesh_configfile import Duration, DurationBoundsError, DurationError
 from mesh_discovery._addresses import is_host, split_host_port
+from mesh_discovery._registration_limits import LIMITS, RegistrationLimits
 from mesh_filewatch import ReadTimedOut, run_with_timeout
 from mesh_identity import InvalidSpiffeId, checked_trust_domain
 from mesh_listening import GRPC_LIMITS, HTTP_LIMITS, ConnectionLimits
 
+BELIEVE_PLAINTEXT = "MESH_DISCOVERY_BELIEVE_PLAINTEXT"
 PLAINTEXT_SECRETS = "MESH_DISCOVERY_PLAINTEXT_SECRETS"
 ALLOW_UNSUPPORTED = "MESH_DISCOVERY_ALLOW_UNSUPPORTED"
 CA_SIGNERS = "MESH_DISCOVERY_CA_SIGNERS"
@@ -79,8 +81,11 @@ class DiscoveryConfig:
     monitoring: Address | None
     allow_unsupported: bool = False
     """Kinds and fields that only Istio has are accepted without effect and logged, not refused."""
+    believe_plaintext: bool = False
+    """Callers in plaintext are whom their nodes say, and get the configuration of any namespace;
+    else they get what is exported to all. In neither case do they register or report health."""
     plaintext_secrets: bool = False
-    """Gateways get keys over the plaintext port too, where no one has to prove anything."""
+    """Callers in plaintext that are believed get the keys of gateways too."""
     scope_gateways: bool = False
     """A Gateway is for routers of its own namespace alone."""
     key_set_guard: AddressGuard = field(default_factory=partial(AddressGuard, blocked=THIS_MACHINE))
@@ -101,6 +106,8 @@ class DiscoveryConfig:
     """How many processes check requests and sign; 0: this process does it."""
     workload_grace_s: float = 10.0
     """How long a workload that a proxy has registered stays after the proxy has gone."""
+    registration_limits: RegistrationLimits = LIMITS
+    """How many workloads proxies may register, of one identity and in all."""
     debounce_after_s: float = 0.1
     debounce_max_s: float = 10.0
     shutdown_s: float = 10.0
@@ -132,6 +139,7 @@ class Flags:
     ca_signers: str = ""
     plaintext_secrets: bool = False
     key_set_networks: str = ""
+    believe_plaintext: bool = False
 
 
 def read_config(flags: Flags, environ: Mapping[str, str]) -> DiscoveryConfig:
@@ -156,6 +164,7 @@ def read_config(flags: Flags, environ: Mapping[str, str]) -> DiscoveryConfig:
         monitoring=reader.address("--monitoring-addr", flags.monitoring_addr),
         allow_unsupported=flags.allow_unsupported or reader.flag(ALLOW_UNSUPPORTED),
         scope_gateways=reader.flag("PILOT_SCOPE_GATEWAY_TO_NAMESPACE"),
+        believe_plaintext=flags.believe_plaintext or reader.flag(BELIEVE_PLAINTEXT),
         plaintext_secrets=flags.plaintext_secrets or reader.flag(PLAINTEXT_SECRETS),
         key_set_guard=reader.key_set_guard(flags.key_set_networks),
         domain=reader.domain("--domain", flags.domain),
@@ -175,12 +184,18 @@ def read_config(flags: Flags, environ: Mapping[str, str]) -> DiscoveryConfig:
         root_grace=reader.percentage("CITADEL_SELF_SIGNED_ROOT_CERT_GRACE_PERIOD_PERCENTILE", 20),
         ca_signers=reader.signers(flags.ca_signers),
         workload_grace_s=reader.duration("PILOT_WORKLOAD_ENTRY_GRACE_PERIOD", 10.0, zero=True),
+        registration_limits=reader.registrations("MESH_DISCOVERY_WORKLOADS"),
         debounce_after_s=reader.duration("PILOT_DEBOUNCE_AFTER", 0.1, zero=True),
         debounce_max_s=reader.duration("PILOT_DEBOUNCE_MAX", 10.0, zero=True),
         shutdown_s=reader.parsed_duration("--shutdown-duration", flags.shutdown_duration, 10.0),
         grpc_limits=reader.limits("MESH_DISCOVERY_GRPC", GRPC_LIMITS),
         http_limits=reader.limits("MESH_DISCOVERY_HTTP", HTTP_LIMITS),
     )
+    if config.plaintext_secrets and not config.believe_plaintext:
+        reader.problems.append(
+            "--plaintext-secrets is given without --believe-plaintext: keys go over the plaintext "
+            "port only to callers that are believed to be gateways; give both or leave it out"
+        )
     if config.grpc is None and config.secure_grpc is None:
         reader.problems.append(
             "--grpc-addr and --secure-grpc-addr are both off: give an address to one of them"
@@ -267,6 +282,18 @@ class _Reader:
                 "out; lower one or raise the other"
             )
         return default._replace(port=port, peer=peer)
+
+    def registrations(self, prefix: str) -> RegistrationLimits:
+        """Read how many workloads may be registered, and how many of them by one identity."""
+        of_identity = f"{prefix}_PER_IDENTITY"
+        all_of_them = self._count(prefix, LIMITS.in_all)
+        own = self._count(of_identity, min(LIMITS.of_identity, all_of_them))
+        if own > all_of_them:
+            self.problems.append(
+                f"{of_identity} ({own}) is above {prefix} ({all_of_them}): one identity could keep "
+                "all others out; lower one or raise the other"
+            )
+        return replace(LIMITS, of_identity=own, in_all=all_of_them)
 
     def _count(self, name: str, default: int) -> int:
         text = self._environ.get(name, "")

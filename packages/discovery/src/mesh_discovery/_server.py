@@ -63,7 +63,9 @@ async def running(config: DiscoveryConfig) -> AsyncIterator[ControlPlane]:
     metrics = Metrics(registry, version=version())
     ports = PortMetrics()
     registry.register(ports)
-    workloads = RegisteredWorkloads(grace_s=config.workload_grace_s)
+    workloads = RegisteredWorkloads(
+        grace_s=config.workload_grace_s, limits=config.registration_limits
+    )
     gateways = GatewayNames()
     key_sets = KeySetFetcher(guard=config.key_set_guard)
     configuration = await read_configuration(
@@ -112,6 +114,7 @@ async def running(config: DiscoveryConfig) -> AsyncIterator[ControlPlane]:
             clients=server.clients,
             domain_suffix=config.domain,
             plaintext_secrets=config.plaintext_secrets,
+            believe_plaintext=config.believe_plaintext,
         )
         monitoring = await enter(serving_monitoring(config, registry, pages, ports=ports))
         revocations = opened.revocations
@@ -127,6 +130,11 @@ async def running(config: DiscoveryConfig) -> AsyncIterator[ControlPlane]:
             trust_bundle_pem=opened.root_pem,
             readiness=readiness,
         )
+        if config.grpc is not None and config.believe_plaintext:
+            log.warning(
+                "callers in plaintext are believed: who reaches this port reads all configuration",
+                extra={"grpc": plane.grpc, "change": "leave out --believe-plaintext"},
+            )
         _log_ready(plane, store)
         yield plane
 
@@ -167,6 +175,7 @@ def _xds_server(
             drain_time=lambda: whole_seconds(
                 store.snapshot.mesh_config.default_config.drain_duration
             ),
+            believe_plaintext=config.believe_plaintext,
         ),
         config=ServerConfig(
             debounce_quiet_s=config.debounce_after_s,

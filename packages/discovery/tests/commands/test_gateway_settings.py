@@ -30,15 +30,29 @@ def test_keys_stay_off_the_plaintext_port_and_gateways_are_for_all_namespaces() 
 
 
 def test_flag_and_variables_change_that() -> None:
-    assert read_config(replace(FLAGS, plaintext_secrets=True), {}).plaintext_secrets
+    flags = replace(FLAGS, believe_plaintext=True, plaintext_secrets=True)
+    assert read_config(flags, {}).plaintext_secrets
     config = read_config(
         FLAGS,
         {
+            "MESH_DISCOVERY_BELIEVE_PLAINTEXT": "true",
             "MESH_DISCOVERY_PLAINTEXT_SECRETS": "true",
             "PILOT_SCOPE_GATEWAY_TO_NAMESPACE": "true",
         },
     )
     assert (config.plaintext_secrets, config.scope_gateways) == (True, True)
+
+
+def test_keys_go_over_plaintext_only_to_callers_that_are_believed() -> None:
+    with pytest.raises(SettingsError, match="without --believe-plaintext"):
+        read_config(replace(FLAGS, plaintext_secrets=True), {})
+
+
+def test_one_identity_can_not_be_allowed_more_workloads_than_all() -> None:
+    limits = read_config(FLAGS, {"MESH_DISCOVERY_WORKLOADS": "500"}).registration_limits
+    assert (limits.of_identity, limits.in_all) == (500, 500)
+    with pytest.raises(SettingsError, match="one identity could keep all others out"):
+        read_config(FLAGS, {"MESH_DISCOVERY_WORKLOADS_PER_IDENTITY": "20000"})
 
 
 def test_variable_that_is_no_truth_value_is_a_mistake() -> None:

@@ -1,6 +1,7 @@
 """Traffic to services of a Kubernetes cluster, and to workloads beside it."""
 
 from planes import entry, eventually, workload
+from registering import connected, shown
 from scenarios import MeshEnvoy, Scene
 
 SERVICE = """\
@@ -144,16 +145,21 @@ async def test_a_workload_that_registers_itself_is_reached_in_mutual_tls(scene: 
     client = await scene.sidecar("c", namespace="a", service_account="c")
     assert (await client.get("http://s.b/")).status == 503
 
-    server = await scene.sidecar(
-        "vm", namespace="b", service_account="s", metadata={"AUTO_REGISTER_GROUP": "vms"}
-    )
+    server = await scene.sidecar("vm", namespace="b", service_account="s")
     await scene.echo("vm", address=server.app_address)
 
     async def reached() -> bool:
         return (await client.get("http://s.b/")).status == 200
 
-    await eventually(reached, what="the registered workload")
-    answer = await client.get("http://s.b/")
+    async with connected(
+        scene.plane.secure_grpc,
+        server.address,
+        namespace="b",
+        credentials=shown(scene.plane.authority, "b", "s"),
+        metadata={"AUTO_REGISTER_GROUP": "vms"},
+    ):
+        await eventually(reached, what="the registered workload")
+        answer = await client.get("http://s.b/")
     assert answer.version == "vm"
     assert "URI=spiffe://cluster.local/ns/a/sa/c" in answer.seen.headers["x-forwarded-client-cert"]
 

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from mesh_discovery._config import (
+    BELIEVE_PLAINTEXT,
     CA_SIGNERS,
     KEY_SET_NETWORKS,
     PLAINTEXT_SECRETS,
@@ -74,8 +75,13 @@ def discovery(  # noqa: PLR0917  (typer reads options by name)
         str, typer.Option("--http-addr", "--httpAddr", help='/ready; "" switches it off.')
     ] = ":8080",
     grpc_addr: Annotated[
-        str, typer.Option("--grpc-addr", "--grpcAddr", help='Plaintext xDS; "" switches it off.')
-    ] = ":15010",
+        str,
+        typer.Option(
+            "--grpc-addr",
+            "--grpcAddr",
+            help="Plaintext xDS, off unless given: for what is public. Istio's port is 15010.",
+        ),
+    ] = "",
     secure_grpc_addr: Annotated[
         str,
         typer.Option(
@@ -101,12 +107,20 @@ def discovery(  # noqa: PLR0917  (typer reads options by name)
             "--shutdown-duration", "--shutdownDuration", help="Time to stop in, at the most."
         ),
     ] = "10s",
+    believe_plaintext: Annotated[  # noqa: FBT002  (likewise)
+        bool,
+        typer.Option(
+            "--believe-plaintext",
+            help="Believe callers of the plaintext port to be whom they say, as Istio does: they "
+            f"get the configuration of any namespace [env {BELIEVE_PLAINTEXT}].",
+        ),
+    ] = False,
     plaintext_secrets: Annotated[  # noqa: FBT002  (likewise)
         bool,
         typer.Option(
             "--plaintext-secrets",
-            help="Give gateways the keys of Secrets over the plaintext port too, where callers are "
-            f"believed [env {PLAINTEXT_SECRETS}].",
+            help="Give gateways that are believed the keys of Secrets too "
+            f"[env {PLAINTEXT_SECRETS}].",
         ),
     ] = False,
     key_set_networks: Annotated[
@@ -149,6 +163,7 @@ def discovery(  # noqa: PLR0917  (typer reads options by name)
         allow_unsupported=allow_unsupported,
         plaintext_secrets=plaintext_secrets,
         key_set_networks=key_set_networks,
+        believe_plaintext=believe_plaintext,
     )
     try:
         config = read_config(flags, os.environ)

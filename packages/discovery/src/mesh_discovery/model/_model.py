@@ -46,6 +46,7 @@ from mesh_discovery.model.gateway_api._translation import NO_GATEWAY_API, Gatewa
 from mesh_discovery.model.policies._key_sets import NO_KEY_SETS, KeySets
 from mesh_discovery.model.policies._workload_rules import NO_WORKLOAD_RULES, WorkloadRules
 from mesh_discovery.model.registry._made_services import MadeServices, made_of
+from mesh_discovery.model.registry._service_settings import Place
 from mesh_discovery.model.sidecars._indices import Indices
 from mesh_discovery.model.sidecars._sidecars import NO_SIDECARS, Sidecars
 from mesh_discovery.model.virtual_services._virtual_services import (
@@ -159,7 +160,7 @@ def build_model(
     domain: str = "cluster.local",
     scope_gateways: bool = False,
     resolved: Mapping[str, tuple[str, ...]] | None = None,
-    reports: Mapping[tuple[str, str], bool] | None = None,
+    reports: Mapping[Place, bool] | None = None,
     key_sets: KeySets = NO_KEY_SETS,
     before: MeshModel | None = None,
 ) -> MeshModel:

@@ -8,7 +8,7 @@ DNS_AUTO_ALLOCATE and ENABLE_DNS_SERVER say whether and how its agent answers DN
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from ipaddress import ip_address
 from typing import NamedTuple
 
@@ -25,6 +25,8 @@ from mesh_discovery.plan._proxy_settings import (
 from xds_server import Node
 
 _TAG_VALUES_SINCE = (1, 40)
+NO_NAMESPACE = ""
+"""That of a proxy that has proved nothing: what is exported to it is exported to all."""
 
 
 class NodeError(ValueError):
@@ -82,6 +84,8 @@ class Proxy:
     """Of its own; the rest is as in mesh config (`ProxySettings.over`)."""
     metadata: Mapping[str, object] = field(default_factory=dict, compare=False, repr=False)
     """Of its node, which patches may ask for; no part of its identity."""
+    source: str = field(default="", compare=False)
+    """The address that its stream comes from, as the kernel tells it; empty if that is unknown."""
 
     @property
     def is_captured(self) -> bool:
@@ -89,8 +93,11 @@ class Proxy:
         return self.interception is not InterceptionMode.NONE
 
 
-def parse_proxy(node: Node, *, domain_suffix: str = "cluster.local") -> Proxy:
-    """Read a node, `type~address~id~domain`; raises `NodeError`."""
+def parse_proxy(node: Node, *, domain_suffix: str = "cluster.local", source: str = "") -> Proxy:
+    """Read a node, `type~address~id~domain`; raises `NodeError`.
+
+    source: the address that its stream comes from.
+    """
     parts = node.id.split("~")
     if len(parts) != 4:
         raise NodeError(f"node id {node.id!r} is not type~address~id~domain")
@@ -134,7 +141,24 @@ def parse_proxy(node: Node, *, domain_suffix: str = "cluster.local") -> Proxy:
         takes_tag_values=_envoy_version(node.user_agent) >= _TAG_VALUES_SINCE,
         settings=proxy_settings(metadata, node=node.id),
         metadata=metadata,
+        source=source,
     )
+
+
+def as_stranger(proxy: Proxy) -> Proxy:
+    """Return a proxy as it is served that has proved nothing: it is of no namespace.
+
+    It is sent what is exported to all: services, their endpoints, names and routes. No object of a
+    namespace is for it, and no service is its own; so it listens for no one, and what policies
+    protect stays closed. Raises `NotServedError` for one that would be open to others all the same.
+    """
+    if proxy.is_captured or not proxy.is_sidecar:
+        what = "a captured proxy" if proxy.is_sidecar else "a gateway"
+        raise NotServedError(
+            f"{what} has to prove who it is: connect over TLS, with a token or a certificate; a "
+            "control plane with --believe-plaintext believes callers in plaintext"
+        )
+    return replace(proxy, namespace=NO_NAMESPACE, service_account="", labels=(), metadata={})
 
 
 def _envoy_version(user_agent: str) -> tuple[int, int]:

@@ -14,6 +14,7 @@ from mesh_discovery.config._snapshot import Snapshot
 from mesh_discovery.model._model import MeshModel, build_model
 from mesh_discovery.model.policies._key_sets import NO_KEY_SETS
 from mesh_discovery.model.policies._wanted_key_sets import wanted_key_sets
+from mesh_discovery.model.registry._service_settings import Place
 from mesh_discovery.plan.reachability._judgement import Judgement, judge
 from mesh_discovery.push._changes import difference
 from mesh_discovery.push._gateway_names import GatewayNames
@@ -28,8 +29,8 @@ class Workloads(Protocol):
     """Workloads that are known by their proxies, and not by files."""
 
     @property
-    def reports(self) -> Mapping[tuple[str, str], bool]:
-        """Whether the applications at some addresses of namespaces are healthy."""
+    def reports(self) -> Mapping[Place, bool]:
+        """Whether the applications of some workloads are healthy."""
 
     def laid_over(self, snapshot: Snapshot) -> Snapshot:
         """Return a configuration with these workloads."""
@@ -39,7 +40,7 @@ class NoWorkloads:
     """Every workload is known by files alone."""
 
     @property
-    def reports(self) -> Mapping[tuple[str, str], bool]:
+    def reports(self) -> Mapping[Place, bool]:
         """Nothing is reported."""
         return {}
 

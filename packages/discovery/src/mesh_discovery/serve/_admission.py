@@ -1,8 +1,9 @@
 """Admission of xDS clients: a caller must prove to be the workload of the proxy it speaks for.
 
 Istio's rules: over TLS a caller must prove its identity, and the SPIFFE id must have the namespace
-of the node, and its service account if the node names one. Plaintext callers (15010, meant for the
-same machine or a trusted network) have no identity and are trusted.
+of the node, and its service account if the node names one. Plaintext callers have no identity. In
+Istio they are believed; here they are sent what is public, unless the operator says that they are
+to be believed.
 """
 
 import logging
@@ -12,8 +13,15 @@ import grpc
 
 from mesh_ca import Authenticator, CaError, Credentials, NotAuthenticated
 from mesh_configfile import Duration
+from mesh_discovery._addresses import peer_ip
 from mesh_discovery.config.kinds.mesh_config._proxy_config import DRAIN_TIME
-from mesh_discovery.plan._proxy import NodeError, NotServedError, Proxy, parse_proxy
+from mesh_discovery.plan._proxy import (
+    NodeError,
+    NotServedError,
+    Proxy,
+    as_stranger,
+    parse_proxy,
+)
 from mesh_discovery.serve._drain_time import drain_time_of
 from mesh_identity import InvalidSpiffeId, SpiffeId
 from xds_server import Admission, Node, Peer, Refused
@@ -30,8 +38,13 @@ class ProxyAdmission:
         *,
         domain_suffix: str,
         drain_time: Callable[[], Duration] = lambda: DRAIN_TIME,
+        believe_plaintext: bool = False,
     ) -> None:
-        """drain_time: returns that of Envoys whose node has none."""
+        """drain_time: returns that of Envoys whose node has none.
+
+        believe_plaintext: callers in plaintext are whom their nodes say.
+        """
+        self._believe_plaintext = believe_plaintext
         self._authenticator = authenticator
         self._domain_suffix = domain_suffix
         self._drain_time = drain_time
@@ -40,7 +53,11 @@ class ProxyAdmission:
         """Admit the node, or raise `Refused`."""
         identities = await self._identities(peer)
         try:
-            proxy = parse_proxy(node, domain_suffix=self._domain_suffix)
+            proxy = parse_proxy(
+                node, domain_suffix=self._domain_suffix, source=peer_ip(peer.address)
+            )
+            if not identities and not self._believe_plaintext:
+                proxy = as_stranger(proxy)
         except NotServedError as error:
             raise Refused(grpc.StatusCode.FAILED_PRECONDITION, str(error)) from error
         except NodeError as error:

@@ -13,7 +13,7 @@ from mesh_discovery._version import version
 from mesh_discovery.config._last_good import WrongFile
 from mesh_discovery.config.kinds.kubernetes._secret import SecretFields
 from mesh_discovery.model.gateway_api._conditions import ObjectStatus
-from mesh_discovery.plan._proxy import NodeError, Proxy, parse_proxy
+from mesh_discovery.plan._proxy import NodeError, Proxy, as_stranger, parse_proxy
 from mesh_discovery.plan.gateway._unused import left_out_problems
 from mesh_discovery.plan.reachability._services import places_taken
 from mesh_discovery.push._config_store import ConfigStore
@@ -55,7 +55,9 @@ class DebugPages:
         clients: Callable[[], Iterable[ClientStatus]],
         domain_suffix: str,
         plaintext_secrets: bool = False,
+        believe_plaintext: bool = False,
     ) -> None:
+        self._believe_plaintext = believe_plaintext
         self._secrets = SecretsGenerator(store.served, over_plaintext=plaintext_secrets)
         self._store = store
         self._clients = clients
@@ -165,7 +167,9 @@ class DebugPages:
 
     def _proxy(self, client: ClientStatus) -> Proxy | None:
         try:
-            return parse_proxy(client.node, domain_suffix=self._domain_suffix)
+            proxy = parse_proxy(client.node, domain_suffix=self._domain_suffix)
+            is_believed = bool(client.identities) or self._believe_plaintext
+            return proxy if is_believed else as_stranger(proxy)
         except NodeError:
             return None
 

@@ -15,16 +15,20 @@ from prometheus_client import CollectorRegistry
 
 from mesh_discovery import ConfigLoader
 from mesh_discovery._metrics import Metrics
+from mesh_discovery._registration_limits import RegistrationLimits
 from mesh_discovery.plan._proxy import Proxy, parse_proxy
 from mesh_discovery.push._config_store import ConfigStore
 from mesh_discovery.push._generators import generators
-from mesh_discovery.push.registration._registered_workloads import RegisteredWorkloads
+from mesh_discovery.push.registration._registered_workloads import (
+    RegisteredWorkloads,
+)
 from mesh_discovery.push.registration._workload_observer import WorkloadObserver
 from mesh_lifecycle.testing import ManualClock
 from mesh_protos import type_urls
-from xds_server import Admission, Node, Peer, ServerConfig, XdsServer
+from xds_server import Admission, Node, Peer, PushRequest, ServerConfig, XdsServer
 from xds_server.testing import SotwClient, StreamEnded, in_memory
 
+LIMITS = RegistrationLimits(of_identity=40)
 CLUSTER = "outbound|80||web.test"
 CONFIG = """\
 apiVersion: networking.istio.io/v1
@@ -39,7 +43,10 @@ spec:
 ---
 apiVersion: networking.istio.io/v1
 kind: WorkloadGroup
-metadata: {name: vms, namespace: shop}
+metadata:
+  name: vms
+  namespace: shop
+  annotations: {mesh-discovery/addresses: "10.9.0.0/16, fd09::/16"}
 spec:
   template: {labels: {app: web}, serviceAccount: web}
 """
@@ -51,7 +58,16 @@ class Mesh:
 
     server: XdsServer[Proxy]
     clock: ManualClock
-    identities: tuple[str, ...] = ()
+    store: ConfigStore
+    directory: Path
+    identities: tuple[str, ...] = ("spiffe://cluster.local/ns/shop/sa/web",)
+    source: str = "10.5.0.1"
+
+    rebuilt: int = 0
+
+    def add(self, document: str) -> None:
+        (self.directory / "further.yaml").write_text(document)
+        self.store.apply(ConfigLoader(self.directory).load(), self.server.notify)
 
     @asynccontextmanager
     async def proxy(self, address: str, **metadata: Any) -> AsyncIterator[SotwClient]:
@@ -66,7 +82,7 @@ class Mesh:
 @pytest.fixture
 async def mesh(config_dir: Path) -> AsyncIterator[Mesh]:
     (config_dir / "all.yaml").write_text(CONFIG)
-    workloads = RegisteredWorkloads(grace_s=10)
+    workloads = RegisteredWorkloads(grace_s=10, limits=LIMITS)
     metrics = Metrics(CollectorRegistry(), version="0")
     loaded = ConfigLoader(config_dir).load()
     assert not loaded.problems
@@ -75,7 +91,8 @@ async def mesh(config_dir: Path) -> AsyncIterator[Mesh]:
     observer = WorkloadObserver(store, workloads, clock=clock)
 
     async def admit(node: Node, _peer: Peer) -> Admission[Proxy]:
-        return Admission(context=parse_proxy(node), identities=made.identities)
+        proxy = parse_proxy(node, source=made.source)
+        return Admission(context=proxy, identities=made.identities)
 
     server = XdsServer(
         generators(store.served, bundle_pem=bytes),
@@ -86,11 +103,16 @@ async def mesh(config_dir: Path) -> AsyncIterator[Mesh]:
             debounce_quiet_s=0.0, reported_types=frozenset({type_urls.HEALTH_INFORMATION})
         ),
     )
-    made = Mesh(server, clock)
+    made = Mesh(server, clock, store, config_dir)
     server.mark_ready()
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(server.running())
-        await stack.enter_async_context(observer.running(server.notify))
+
+        def notify(request: PushRequest) -> None:
+            made.rebuilt += 1
+            server.notify(request)
+
+        await stack.enter_async_context(observer.running(notify))
         yield made
 
 
@@ -114,6 +136,14 @@ async def endpoints(client: SotwClient, wanted: Callable[[Mapping[str, int]], bo
 HEALTHY, UNHEALTHY = 0, 2
 
 
+async def report(client: SotwClient, *, failure: str = "") -> None:
+    request = discovery_pb2.DiscoveryRequest(type_url=type_urls.HEALTH_INFORMATION)
+    if failure:
+        request.error_detail.code = 13
+        request.error_detail.message = failure
+    await client.send(request)
+
+
 async def test_a_workload_is_there_as_long_as_its_proxy_is_and_as_healthy_as_it_says(
     mesh: Mesh,
 ) -> None:
@@ -122,17 +152,31 @@ async def test_a_workload_is_there_as_long_as_its_proxy_is_and_as_healthy_as_it_
         await endpoints(client, lambda found: found == {})
         async with mesh.proxy("10.5.0.1", AUTO_REGISTER_GROUP="vms") as workload:
             await endpoints(client, lambda found: found == {"10.5.0.1": HEALTHY})
-            report = discovery_pb2.DiscoveryRequest(type_url=type_urls.HEALTH_INFORMATION)
-            report.error_detail.code = 13
-            report.error_detail.message = "connection refused"
-            await workload.send(report)
+            await report(workload, failure="connection refused")
+            await mesh.clock.advance(5)
             await endpoints(client, lambda found: found == {"10.5.0.1": UNHEALTHY})
-            await workload.send(
-                discovery_pb2.DiscoveryRequest(type_url=type_urls.HEALTH_INFORMATION)
-            )
+            await report(workload)
+            await mesh.clock.advance(5)
             await endpoints(client, lambda found: found == {"10.5.0.1": HEALTHY})
         await mesh.clock.advance(10)
         await endpoints(client, lambda found: found == {})
+
+
+async def test_many_changes_of_workloads_are_served_together(mesh: Mesh) -> None:
+    mesh.source = "127.0.0.1"
+    async with AsyncExitStack() as stack:
+        client = await stack.enter_async_context(mesh.proxy("10.1.0.1"))
+        await client.subscribe(type_urls.ENDPOINT, CLUSTER)
+        await endpoints(client, lambda found: found == {})
+        before = mesh.rebuilt
+        for number in range(1, 31):
+            await stack.enter_async_context(
+                mesh.proxy(f"127.0.1.{number}", AUTO_REGISTER_GROUP="vms")
+            )
+        await mesh.clock.advance(5)
+        await endpoints(client, lambda found: len(found) == 30)
+
+    assert mesh.rebuilt - before <= 2
 
 
 async def test_a_proxy_of_no_group_is_refused(mesh: Mesh) -> None:
@@ -141,6 +185,16 @@ async def test_a_proxy_of_no_group_is_refused(mesh: Mesh) -> None:
             pass
 
     assert ended.value.code is grpc.StatusCode.FAILED_PRECONDITION
+
+
+async def test_a_proxy_that_has_proved_nothing_is_refused(mesh: Mesh) -> None:
+    mesh.identities = ()
+
+    with pytest.raises(StreamEnded, match="has to prove who it is") as ended:
+        async with mesh.proxy("10.5.0.1", AUTO_REGISTER_GROUP="vms"):
+            pass
+
+    assert ended.value.code is grpc.StatusCode.UNAUTHENTICATED
 
 
 @pytest.mark.parametrize(
@@ -158,9 +212,91 @@ async def test_a_proxy_of_another_identity_than_its_group_is_refused(
     assert ended.value.code is grpc.StatusCode.PERMISSION_DENIED
 
 
-async def test_a_proxy_of_the_identity_of_its_group_is_registered(mesh: Mesh) -> None:
-    mesh.identities = ("spiffe://cluster.local/ns/shop/sa/web",)
+@pytest.mark.parametrize(
+    ("source", "addresses", "registered"),
+    [
+        ("10.5.0.1", "10.5.0.1", "10.5.0.1"),
+        ("10.5.0.1", "192.168.0.1,10.5.0.1", "10.5.0.1"),
+        ("10.5.0.1", "10.5.0.2", None),
+        ("10.5.0.1", "127.0.0.1", None),
+        ("10.5.0.1", "10.9.0.7", "10.9.0.7"),  # in a range of the group
+        ("127.0.0.1", "127.64.3.1", "127.64.3.1"),
+        ("127.0.0.1", "10.5.0.1", None),
+        ("::ffff:10.5.0.1", "10.5.0.1", "10.5.0.1"),
+        ("fd00::1", "FD00:0::1", "FD00:0::1"),
+        ("", "10.5.0.1", None),
+    ],
+)
+async def test_a_proxy_registers_with_its_connections_address_or_one_that_its_group_allows(
+    mesh: Mesh, source: str, addresses: str, registered: str | None
+) -> None:
+    mesh.source = source
+    async with AsyncExitStack() as stack:
+        watching = await stack.enter_async_context(mesh.proxy("10.1.0.1"))
+        await watching.subscribe(type_urls.ENDPOINT, CLUSTER)
+        proxy = mesh.proxy("10.5.0.1", AUTO_REGISTER_GROUP="vms", INSTANCE_IPS=addresses)
+        if registered is None:
+            with pytest.raises(StreamEnded, match="registers with that one, or with others") as end:
+                await stack.enter_async_context(proxy)
+            assert end.value.code is grpc.StatusCode.PERMISSION_DENIED
+        else:
+            await stack.enter_async_context(proxy)
+            await endpoints(watching, lambda found: found == {registered: HEALTHY})
 
-    async with mesh.proxy("10.5.0.1", AUTO_REGISTER_GROUP="vms") as client:
+
+async def test_more_than_an_identity_may_register_is_refused(mesh: Mesh) -> None:
+    mesh.source = "127.0.0.1"
+    async with AsyncExitStack() as stack:
+        for number in range(LIMITS.of_identity):
+            await stack.enter_async_context(
+                mesh.proxy(f"127.0.1.{number}", AUTO_REGISTER_GROUP="vms")
+            )
+
+        with pytest.raises(StreamEnded, match="which is the most") as ended:
+            await stack.enter_async_context(mesh.proxy("127.0.2.1", AUTO_REGISTER_GROUP="vms"))
+
+    assert ended.value.code is grpc.StatusCode.RESOURCE_EXHAUSTED
+
+
+FILED = """\
+apiVersion: networking.istio.io/v1
+kind: WorkloadEntry
+metadata: {name: filed, namespace: shop}
+spec: {address: 10.5.0.1, labels: {app: web}, serviceAccount: web}
+"""
+WEB, OTHER = ("spiffe://cluster.local/ns/shop/sa/web",), ("spiffe://cluster.local/ns/shop/sa/db",)
+
+
+@pytest.mark.parametrize(
+    ("identities", "source", "metadata", "is_taken_out"),
+    [
+        (WEB, "10.5.0.1", {}, True),
+        (WEB, "10.5.0.2", {"WORKLOAD_ENTRY": "filed"}, True),  # behind a NAT
+        (WEB, "10.5.0.2", {}, False),
+        (OTHER, "10.5.0.1", {}, False),
+        (OTHER, "10.5.0.1", {"WORKLOAD_ENTRY": "filed"}, False),
+        ((), "10.5.0.1", {}, False),
+        ((), "10.5.0.1", {"WORKLOAD_ENTRY": "filed"}, False),
+    ],
+)
+async def test_a_report_of_health_counts_from_the_workloads_own_identity_alone(  # noqa: PLR0917
+    mesh: Mesh,
+    identities: tuple[str, ...],
+    source: str,
+    metadata: Mapping[str, str],
+    is_taken_out: bool,  # noqa: FBT001
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    mesh.add(FILED)
+    mesh.identities, mesh.source = identities, source
+    async with mesh.proxy("10.5.0.1", **metadata) as client:
         await client.subscribe(type_urls.ENDPOINT, CLUSTER)
         await endpoints(client, lambda found: found == {"10.5.0.1": HEALTHY})
+        await report(client, failure="away")
+        await client.subscribe(type_urls.NAME_TABLE)  # answered after the report was looked at
+        await client.next()
+        await mesh.clock.advance(5)
+        reports = mesh.store.served.pending.made.inputs.settings.reports
+
+    assert list(reports.values()) == ([False] if is_taken_out else [])
+    assert ("report of health without effect" in caplog.text) is not is_taken_out

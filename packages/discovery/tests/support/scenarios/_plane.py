@@ -9,11 +9,11 @@ from pathlib import Path
 from prometheus_client import CollectorRegistry
 
 from mesh_address_guard import AddressGuard
-from mesh_ca import Authority, FirstOf
+from mesh_ca import Authority, ClientCertificateAuthenticator
 from mesh_configfile import Problem
 from mesh_discovery._config import Address, DiscoveryConfig
 from mesh_discovery._metrics import Metrics
-from mesh_discovery._server import _xds_server
+from mesh_discovery._server import _xds_server, serving_names
 from mesh_discovery.config._loader import ConfigLoader
 from mesh_discovery.plan._proxy import Proxy, parse_proxy
 from mesh_discovery.push._config_store import ConfigStore
@@ -23,7 +23,15 @@ from mesh_discovery.push.registration._registered_workloads import RegisteredWor
 from mesh_discovery.push.registration._workload_observer import WorkloadObserver
 from mesh_discovery.running._authority import open_authority
 from mesh_discovery.serve._debug_pages import DebugPages
-from xds_server import ClientStatus, PlainListener, PushRequest, XdsServer, serving
+from mesh_discovery.serve._serving_certificate import serving_certificate
+from xds_server import (
+    ClientStatus,
+    PlainListener,
+    PushRequest,
+    TlsListener,
+    XdsServer,
+    serving,
+)
 
 
 class Refused(AssertionError):
@@ -40,6 +48,7 @@ class ScenePlane:
     pages: DebugPages
     authority: Authority
     grpc: str
+    secure_grpc: str
     _loader: ConfigLoader
     _pushed: bool = False
     _fresh: PushContext | None = None
@@ -115,6 +124,7 @@ async def scene_plane(directory: Path, ca_dir: Path) -> AsyncIterator[ScenePlane
         secure_grpc=None,
         monitoring=None,
         debounce_after_s=0.0,
+        believe_plaintext=True,
         plaintext_secrets=True,
     )
     registry = CollectorRegistry()
@@ -132,9 +142,21 @@ async def scene_plane(directory: Path, ca_dir: Path) -> AsyncIterator[ScenePlane
     opened = await open_authority(
         config, trust_domain=store.served.current.model.trust_domain, registry=registry
     )
-    server = _xds_server(config, store, opened, FirstOf([]), observer=observer, registry=registry)
+    server = _xds_server(
+        config,
+        store,
+        opened,
+        ClientCertificateAuthenticator(),
+        observer=observer,
+        registry=registry,
+    )
     async with (
-        serving(server, [PlainListener(host="127.0.0.1", port=0)]) as bound,
+        serving_certificate(
+            opened.authority,
+            names=lambda: serving_names(config, store),
+            lifetime=config.default_lifetime,
+        ) as certificate,
+        serving(server, [PlainListener(), TlsListener(context=certificate.context)]) as bound,
         observer.running(server.notify),
         key_sets.running(partial(store.rebuild, server.notify)),
     ):
@@ -142,8 +164,11 @@ async def scene_plane(directory: Path, ca_dir: Path) -> AsyncIterator[ScenePlane
             directory=directory,
             store=store,
             server=server,
-            pages=DebugPages(store, clients=server.clients, domain_suffix=config.domain),
+            pages=DebugPages(
+                store, clients=server.clients, domain_suffix=config.domain, believe_plaintext=True
+            ),
             authority=opened.authority,
             grpc=bound.addresses[0],
+            secure_grpc=bound.addresses[1],
             _loader=loader,
         )

@@ -9,7 +9,6 @@ from mesh_local.config._mesh_file import ENVOY_PORTS, MeshFile, instance_names, 
 from mesh_local.config._shapes import Workload
 
 SECURE_PORT = 15012
-PLAINTEXT_PORT = 15010
 HTTP_PORTS = (8080, 15080, 18080)
 """The control plane's, best first: other programs often take 8080 on all addresses."""
 MONITORING_PORT = 15014
@@ -116,7 +115,7 @@ def gateway_endpoints(file: MeshFile) -> Iterable[tuple[Workload, Endpoint]]:
 
 def needed_endpoints(plan: MeshPlan) -> Iterable[Endpoint]:
     """Yields every address and port that a program of the mesh will listen on."""
-    for port in (PLAINTEXT_PORT, SECURE_PORT, MONITORING_PORT):
+    for port in (SECURE_PORT, MONITORING_PORT):
         yield plan.block.control_plane, port
     service_ports = {port.port for each in plan.file.workloads for port in each.ports}
     proxy_port = plan.file.mesh.http_proxy_port

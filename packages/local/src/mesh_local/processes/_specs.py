@@ -82,7 +82,6 @@ def control_plane_process(
         "--jwt-issuer": JWT_ISSUER,
         "--jwt-audience": JWT_AUDIENCE,
         "--http-addr": f"{host}:{plan.http_port}",
-        "--grpc-addr": f"{host}:{ports.PLAINTEXT_PORT}",
         "--secure-grpc-addr": f"{host}:{ports.SECURE_PORT}",
         "--monitoring-addr": f"{host}:{ports.MONITORING_PORT}",
         # All of this mesh is on this machine, so that issuers of tokens may be too.

@@ -3,18 +3,30 @@
 Source: Istio's API, networking/v1.
 """
 
-from collections.abc import Iterator
+import functools
+from collections.abc import Iterable, Iterator
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from typing import Annotated
 
 import msgspec
 
 from mesh_configfile.shapes import Finding
+from mesh_discovery._addresses import is_ip, is_network
 from mesh_discovery.config.kinds._checks import label_mistakes
 from mesh_discovery.config.kinds._fields import Labels, PortNumber, SpecFields
 from mesh_discovery.config.kinds._kind import Kind
 from mesh_discovery.config.kinds._metadata import Metadata
 from mesh_discovery.config.kinds._workload_entry import WorkloadEntrySpec
 from mesh_identity import InvalidSpiffeId, checked_segment
+
+ADDRESSES = "mesh-discovery/addresses"
+"""The annotation of a group with ranges, such as `10.0.0.0/8, fd00::/8`.
+
+Its proxies may register with addresses in them that are not their connections' own, as behind a NAT
+or with a second interface.
+"""
+DEFAULT_ACCOUNT = "default"
+"""The service account of a group that names none, as of a pod that names none."""
 
 _Seconds = Annotated[int, msgspec.Meta(ge=-2147483648, le=2147483647)]
 _KINDS = ("httpGet", "tcpSocket", "exec", "grpc")
@@ -86,7 +98,30 @@ class WorkloadGroupSpec(SpecFields, frozen=True):
     probe: ReadinessProbe | None = None
 
 
-def _validate(spec: WorkloadGroupSpec, _metadata: Metadata) -> Iterator[Finding]:
+def registering_account(spec: WorkloadGroupSpec) -> str:
+    """Return the service account whose proxies may register as workloads of a group."""
+    named = spec.template.service_account if spec.template is not None else ""
+    return named or DEFAULT_ACCOUNT
+
+
+def is_allowed(address: str, annotations: Iterable[tuple[str, str]]) -> bool:
+    """Tell whether a group's annotations let a proxy register with an address that it names."""
+    text = dict(annotations).get(ADDRESSES, "")
+    return any(ip_address(address) in each for each in _ranges(text))
+
+
+@functools.lru_cache(maxsize=1024)  # asked for each registered workload when its group changes
+def _ranges(text: str) -> tuple[IPv4Network | IPv6Network, ...]:
+    return tuple(ip_network(each.strip()) for each in text.split(",") if each.strip())
+
+
+def _validate(spec: WorkloadGroupSpec, metadata: Metadata) -> Iterator[Finding]:
+    for each in filter(None, map(str.strip, metadata.annotations.get(ADDRESSES, "").split(","))):
+        if not (is_ip(each) or is_network(each)):
+            yield (
+                (),
+                f'the annotation {ADDRESSES}: "{each}" is no range such as 10.0.0.0/8',
+            )
     if spec.template is None:
         yield (), "the field template is missing; an empty one, {}, will do"
     else:
@@ -140,6 +175,14 @@ def _warn(spec: WorkloadGroupSpec, _metadata: Metadata) -> Iterator[Finding]:
         yield (
             ("template", "address"),
             "has no effect: each proxy that registers has an address of its own",
+        )
+    if spec.template is not None and not spec.template.service_account:
+        yield (
+            ("template",),
+            (
+                f"names no serviceAccount: only proxies of the account {DEFAULT_ACCOUNT} can "
+                "register; write that of the workloads"
+            ),
         )
 
 

@@ -138,11 +138,11 @@ class WorkloadRules:
         return cast("tuple[WorkloadRule[SpecT], ...]", tuple(found))
 
     def applying(self, kind: Kind[SpecT], workload: Workload) -> tuple[WorkloadRule[SpecT], ...]:
-        """Return the rules of a kind that are for a workload.
+        """Return the rules of a kind that are for a workload; none for one of no namespace.
 
         Those of the root namespace come first, then those of its own; of each the oldest first.
         """
-        if kind.name not in self._by_kind:
+        if kind.name not in self._by_kind or not workload.namespace:
             return ()
         key = kind.name, workload
         found = self._found.get(key)

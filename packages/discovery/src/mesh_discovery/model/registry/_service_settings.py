@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from mesh_discovery.config._objects import ConfigObject
 from mesh_discovery.model._networks import CLUSTER, NO_NETWORKS, Networks
 
-Place = tuple[str, str]
-"""Namespace and address of a workload."""
+Place = tuple[str, str, str]
+"""Namespace, service account and address of a workload."""
 
 LOCALITY_LABEL = "istio-locality"
 
@@ -31,7 +31,7 @@ class ServiceSettings:
     """The localities of Kubernetes nodes, by name."""
 
     reports: Mapping[Place, bool] = field(default_factory=dict, compare=False)
-    """Whether the application at an address is healthy, where its proxy has said so.
+    """Whether the application at an address is healthy, where a proxy of its account has said so.
 
     A change of it concerns the services that have the address, and no others.
     """

@@ -56,7 +56,7 @@ def _with_addresses(
         key
         for key, services in made.items()
         if any(
-            (each.namespace, each.address) in places
+            (each.namespace, each.service_account, each.address) in places
             for service in services
             for each in service.endpoints
         )

@@ -33,7 +33,7 @@ def entry_endpoint(
 ) -> Endpoint:
     """Make the endpoint of a workload that an entry describes."""
     own = entry.labels if labels is None else labels
-    reported = settings.reports.get((namespace, entry.address))
+    reported = settings.reports.get((namespace, entry.service_account, entry.address))
     if reported is not None:
         health = Health.HEALTHY if reported else Health.UNHEALTHY
     return Endpoint(

@@ -1,9 +1,11 @@
 """The WorkloadEntry of a proxy that registers itself as one of a WorkloadGroup.
 
-Source: Istio's autoregistration, for names, labels and annotations.
+Names and annotations are those of Istio's autoregistration. What the entry says is the group's
+word: its labels select services, subsets and policies, and `security.istio.io/tlsMode` among them
+says whether clients encrypt. So none of the labels that a proxy gives itself is in its entry, where
+Istio lets them win; of the node, network and locality count where the template has none.
 """
 
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -14,7 +16,11 @@ from mesh_discovery.config.kinds._workload_entry import (
     WORKLOAD_ENTRY,
     WorkloadEntrySpec,
 )
-from mesh_discovery.config.kinds._workload_group import WorkloadGroupSpec
+from mesh_discovery.config.kinds._workload_group import (
+    WorkloadGroupSpec,
+    is_allowed,
+    registering_account,
+)
 from mesh_discovery.model.registry._workload_endpoints import HEALTH_CHECKED
 
 GROUP = "AUTO_REGISTER_GROUP"
@@ -24,15 +30,33 @@ CONNECTED_ANNOTATION = "istio.io/connectedAt"
 _LONGEST_NAME = 253
 
 
-class Registrant(NamedTuple):
-    """The part of a proxy that its entry is made of."""
+class RegistrantKey(NamedTuple):
+    """The identity of a registrant: there is one entry for an address in a group."""
 
     namespace: str
     group: str
     address: str
-    network: str
-    locality: str
-    labels: tuple[tuple[str, str], ...]
+
+
+class Registrant(NamedTuple):
+    """A proxy that may register, and the part of it that its entry is made of.
+
+    account: the service account that it has proved to be. address: one that it may have, by its
+    connection, or by_range: by those that its group allows.
+    """
+
+    namespace: str
+    group: str
+    account: str
+    address: str
+    network: str = ""
+    locality: str = ""
+    by_range: bool = False
+
+    @property
+    def key(self) -> RegistrantKey:
+        """Namespace, group and address."""
+        return RegistrantKey(self.namespace, self.group, self.address)
 
     @property
     def name(self) -> str:
@@ -42,17 +66,26 @@ class Registrant(NamedTuple):
         return name[-_LONGEST_NAME:].lstrip("-.")
 
 
+def group_labels(group: WorkloadGroupSpec) -> dict[str, str]:
+    """Return the labels of every workload of a group."""
+    template = group.template or WorkloadEntrySpec()
+    return {**template.labels, **group.metadata.labels}
+
+
 def group_entry(
     registrant: Registrant, group: ConfigObject, *, connected_at: float
-) -> ConfigObject:
-    """Make the entry of a proxy; connected_at: in Unix seconds."""
+) -> ConfigObject | None:
+    """Make the entry of a proxy; None if the group, as it is now, does not let it register.
+
+    connected_at: in Unix seconds.
+    """
     spec = group.spec if isinstance(group.spec, WorkloadGroupSpec) else WorkloadGroupSpec()
+    if registering_account(spec) != registrant.account:
+        return None
+    if registrant.by_range and not is_allowed(registrant.address, group.annotations):
+        return None
     template = spec.template or WorkloadEntrySpec()
-    labels: Mapping[str, str] = {
-        **template.labels,
-        **spec.metadata.labels,
-        **dict(registrant.labels),
-    }
+    labels = group_labels(spec)
     annotations = {
         **spec.metadata.annotations,
         GROUP_ANNOTATION: registrant.group,
@@ -68,9 +101,10 @@ def group_entry(
         spec=msgspec.structs.replace(
             template,
             address=registrant.address,
-            labels=dict(labels),
-            network=registrant.network or template.network,
-            locality=registrant.locality or template.locality,
+            labels=labels,
+            network=template.network or registrant.network,
+            locality=template.locality or registrant.locality,
+            service_account=registrant.account,
         ),
         labels=tuple(sorted(labels.items())),
         annotations=tuple(sorted(annotations.items())),

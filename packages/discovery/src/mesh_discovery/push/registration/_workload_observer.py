@@ -5,24 +5,43 @@ Source: Istio's autoregistration.
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import grpc
 
-from mesh_discovery.config.kinds._workload_group import WORKLOAD_GROUP, WorkloadGroupSpec
+from mesh_discovery.config._objects import ConfigObject
+from mesh_discovery.config.kinds._workload_entry import WORKLOAD_ENTRY
+from mesh_discovery.config.kinds._workload_group import WORKLOAD_GROUP
+from mesh_discovery.model.registry._service_settings import Place
 from mesh_discovery.plan._proxy import Proxy
 from mesh_discovery.push._config_store import ConfigStore
-from mesh_discovery.push.registration._group_entries import GROUP, Registrant
-from mesh_discovery.push.registration._registered_workloads import Place, RegisteredWorkloads
-from mesh_identity import InvalidSpiffeId, SpiffeId
+from mesh_discovery.push.registration._group_entries import GROUP
+from mesh_discovery.push.registration._registered_workloads import (
+    RegisteredWorkloads,
+    TooManyWorkloadsError,
+)
+from mesh_discovery.push.registration._rights import (
+    MayNotRegisterError,
+    registrant,
+    reported_places,
+)
 from mesh_lifecycle import Clock, SystemClock, in_background
+from mesh_listening import LogLimiter
 from mesh_protos import type_urls
 from xds_server import Client, DeltaRequest, PushRequest, Refused, Response, SotwRequest
 
 log = logging.getLogger(__name__)
 
 Notify = Callable[[PushRequest], None]
+
+_SHORTEST_REST_S = 0.25
+"""More than pushes wait for a pause of changes."""
+_REST_FOR_WORK = 10
+_MOST_TOLD = 20
+"""Messages at once; more are counted."""
+_WARNED_EVERY_S = 60.0
 
 
 class WorkloadObserver:
@@ -38,45 +57,69 @@ class WorkloadObserver:
         self._store = store
         self._workloads = workloads
         self._clock = clock
-        self._notify: Notify | None = None
-        self._wake = asyncio.Event()
+        self._changed = asyncio.Event()
+        """What is registered or reported differs from what is served."""
+        self._gone = asyncio.Event()
+        """A stream is over."""
+        self._told: list[tuple[str, dict[str, str]]] = []
+        """Messages that are logged once what they tell of is served."""
+        self._untold = 0
+        self._warned = LogLimiter(quiet_s=_WARNED_EVERY_S, now=clock.monotonic)
 
     @asynccontextmanager
     async def running(self, notify: Notify) -> AsyncIterator[None]:
         """Serve what changes, and forget proxies that stay away, while the block runs."""
-        self._notify = notify
-        async with in_background(self._expire(), name="workloads that have gone"):
+        async with (
+            in_background(self._serve_changes(notify), name="changes of workloads"),
+            in_background(self._expire(), name="workloads that have gone"),
+        ):
             yield
-        self._notify = None
 
     def opened(self, client: Client[Proxy], /) -> None:
         """Register a proxy that says so; raises `Refused` if it may not be one of its group."""
-        registrant = _registrant(client)
-        if registrant is None:
+        name = client.node.metadata.get(GROUP)
+        if not isinstance(name, str) or not name:
             return
-        self._check(client, registrant)
-        if self._workloads.connected(registrant, client.id, now=self._clock.now()):
-            log.info(
-                "workload registered",
-                extra={"workload": registrant.name, "namespace": registrant.namespace},
+        try:
+            found = registrant(
+                client.context, client.identities, self._group(client, name), name=name
             )
-            self._changed()
+            is_new = self._workloads.connected(
+                found, client.id, now=self._clock.now(), monotonic=self._clock.monotonic()
+            )
+        except MayNotRegisterError as error:
+            self._warn("workload not registered", client, str(error))
+            raise Refused(grpc.StatusCode.PERMISSION_DENIED, str(error)) from error
+        except TooManyWorkloadsError as error:
+            self._warn("workloads are not registered: too many", client, str(error))
+            raise Refused(grpc.StatusCode.RESOURCE_EXHAUSTED, str(error)) from error
+        if is_new:
+            self._tell("workload registered", workload=found.name, namespace=found.namespace)
+            self._changed.set()
 
     def received(self, client: Client[Proxy], request: SotwRequest | DeltaRequest, /) -> None:
         """Take a report of health; all other requests are for generators."""
         if request.type_url != type_urls.HEALTH_INFORMATION:
             return
+        places = self._reported_by(client)
+        if not places:
+            self._warn(
+                "report of health without effect",
+                client,
+                "it is of no workload that its sender has proved to be: the identities shown are "
+                f"{', '.join(client.identities) or 'none'}, the connection comes from "
+                f"{client.context.source or 'an unknown address'}",
+            )
+            return
         healthy = request.error is None
-        places: list[Place] = [
-            (client.context.namespace, each) for each in client.context.addresses
-        ]
         if self._workloads.reported(places, client.id, healthy=healthy):
             reason = "" if request.error is None else request.error.message[:200]
-            log.info(
+            self._tell(
                 "workload is healthy" if healthy else "workload is not healthy",
-                extra={"client": client.id, **({"reason": reason} if reason else {})},
+                client=client.id,
+                **({"reason": reason} if reason else {}),
             )
-            self._changed()
+            self._changed.set()
 
     def sent(self, client: Client[Proxy], response: Response, /) -> None:
         """A response went out, which says nothing of a workload."""
@@ -84,71 +127,80 @@ class WorkloadObserver:
     def closed(self, client: Client[Proxy], /) -> None:
         """Take note that a stream is over."""
         if self._workloads.closed(client.id, now=self._clock.monotonic()):
-            self._changed()
-        self._wake.set()
+            self._changed.set()
+        self._gone.set()
 
-    def _check(self, client: Client[Proxy], registrant: Registrant) -> None:
-        group = next(
-            (
-                each
-                for each in self._store.snapshot.of_kind(WORKLOAD_GROUP)
-                if (each.namespace, each.name) == (registrant.namespace, registrant.group)
-            ),
-            None,
-        )
-        if group is None or not isinstance(group.spec, WorkloadGroupSpec):
+    def _group(self, client: Client[Proxy], name: str) -> ConfigObject:
+        namespace = client.context.namespace
+        if not client.identities:
             raise Refused(
-                grpc.StatusCode.FAILED_PRECONDITION,
-                f"there is no WorkloadGroup {registrant.namespace}/{registrant.group}, as which "
-                f"the proxy wants to register ({GROUP})",
+                grpc.StatusCode.UNAUTHENTICATED,
+                f"a proxy that registers as a workload ({GROUP}) has to prove who it is: it has to "
+                "connect over TLS, with a token or a certificate",
             )
-        account = group.spec.template.service_account if group.spec.template is not None else ""
-        if not client.identities or any(
-            _is_of(each, registrant.namespace, account) for each in client.identities
-        ):
-            return
+        for each in self._store.snapshot.of_kind(WORKLOAD_GROUP):
+            if (each.namespace, each.name) == (namespace, name):
+                return each
         raise Refused(
-            grpc.StatusCode.PERMISSION_DENIED,
-            f"the WorkloadGroup {registrant.namespace}/{registrant.group} is for the service "
-            f"account {account or 'of its namespace'}, the caller is "
-            f"{', '.join(client.identities)[:300]}",
+            grpc.StatusCode.FAILED_PRECONDITION,
+            f"there is no WorkloadGroup {namespace}/{name}, as which the proxy wants to register "
+            f"({GROUP})",
         )
 
-    def _changed(self) -> None:
-        if self._notify is not None:
-            self._store.rebuild(self._notify)
+    def _reported_by(self, client: Client[Proxy]) -> set[Place]:
+        """Return the workloads that a client's report of health is about."""
+        entries = self._store.snapshot.of_kind(WORKLOAD_ENTRY)
+        places = reported_places(client.context, client.identities, entries)
+        found = {each for each in places if not self._is_anothers(each)}
+        registered = self._workloads.place_of(client.id)
+        return found if registered is None else {*found, registered}
+
+    def _is_anothers(self, place: Place) -> bool:
+        """Tell whether what is served at an address is of other accounts alone."""
+        namespace, account, address = place
+        served = self._store.served.pending.by_address.get((namespace, address), ())
+        return bool(served) and all(each.service_account != account for _, each in served)
+
+    def _tell(self, message: str, **facts: str) -> None:
+        if len(self._told) < _MOST_TOLD:
+            self._told.append((message, facts))
+        else:
+            self._untold += 1
+
+    def _warn(self, message: str, client: Client[Proxy], reason: str) -> None:
+        """Log what has no effect, each message once a minute however many clients there are."""
+        times = self._warned.due(message, every_s=_WARNED_EVERY_S)
+        if times:
+            log.warning(message, extra={"client": client.id, "reason": reason, "times": times})
+
+    async def _serve_changes(self, notify: Notify) -> None:
+        """Serve what changed, with rests between: ten times as long as the work, at least.
+
+        So registrations and reports together take a tenth of a core at the most, however many
+        there are, and pushes of other changes find the pause that they wait for.
+        """
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            told, untold = self._told, self._untold
+            self._told, self._untold = [], 0
+            for message, facts in told:
+                log.info(message, extra=facts)
+            if untold:
+                log.info("further workloads registered, or their health changed: %d", untold)
+            began = time.thread_time()
+            self._store.rebuild(notify)
+            worked = time.thread_time() - began
+            await self._clock.sleep(max(_SHORTEST_REST_S, worked * _REST_FOR_WORK))
 
     async def _expire(self) -> None:
         while True:
             at = self._workloads.next_expiry
             if at is None:
-                await self._wake.wait()
-                self._wake.clear()
+                await self._gone.wait()
+                self._gone.clear()
                 continue
             await self._clock.sleep(max(0.0, at - self._clock.monotonic()))
             if self._workloads.expire(now=self._clock.monotonic()):
                 log.info("workloads that have gone are registered no longer")
-                self._changed()
-
-
-def _is_of(identity: str, namespace: str, account: str) -> bool:
-    try:
-        shown = SpiffeId.parse(identity)
-    except InvalidSpiffeId:
-        return False
-    return shown.namespace == namespace and (not account or shown.service_account == account)
-
-
-def _registrant(client: Client[Proxy]) -> Registrant | None:
-    group = client.node.metadata.get(GROUP)
-    if not isinstance(group, str) or not group:
-        return None
-    proxy = client.context
-    return Registrant(
-        namespace=proxy.namespace,
-        group=group,
-        address=proxy.addresses[0],
-        network=proxy.place.network,
-        locality=proxy.place.locality,
-        labels=proxy.labels,
-    )
+                self._changed.set()
