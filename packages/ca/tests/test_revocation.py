@@ -29,6 +29,7 @@ from mesh_ca.authority._keys import accepted_public_key, key_pem, new_key
 from mesh_ca.authority._signer import signer_files
 from mesh_ca.revocation._revoked import from_json
 from mesh_ca.testing import signing_request, throwaway_authority
+from mesh_testkit import small_disk
 
 CART = "spiffe://cluster.local/ns/shop/sa/cart"
 DAY_S = 86400.0
@@ -109,6 +110,29 @@ def test_revoked_certificate_is_listed_at_once_and_after_a_restart(
     assert reason is not None
     given_reason = reason.extensions.get_extension_for_class(x509.CRLReason).value.reason
     assert given_reason is x509.ReasonFlags.key_compromise
+
+
+def test_what_cannot_be_written_is_refused_and_revokes_nothing(
+    tmp_path: Path, ours: Authority, clock: FakeClock
+) -> None:
+    with small_disk(tmp_path / "disk") as disk:
+        revocations = RevocationList(disk.path / "ca", ours, clock=clock)
+        revocations.refresh()
+        revocations.revoke(0xABC)
+        for prevent, allow, reason in (
+            (disk.fill, disk.free, "No space left on device"),
+            (disk.make_read_only, disk.make_writable, "Read-only file system"),
+        ):
+            prevent()
+            with pytest.raises(StorageError, match=reason):
+                revocations.revoke(0xDEF)
+            assert serials(revocations) == [0xABC]
+            allow()
+        revocations.revoke(0xDEF)
+        assert serials(revocations) == [0xABC, 0xDEF]
+        again = RevocationList(disk.path / "ca", ours, clock=clock)
+        again.refresh()
+        assert serials(again) == [0xABC, 0xDEF]
 
 
 def test_list_is_renewed_long_before_its_next_update(

@@ -21,48 +21,19 @@ from envoy_supervisor import (
     running,
 )
 from mesh_lifecycle import Backoff
-from mesh_testkit import PATIENCE_S, until
+from mesh_testkit import PATIENCE_S, SmallDisk, small_disk, until
 from supervised import Fake, FreePort, ProxyConfig, SlowApplication, serving
 
 PATIENT = CrashPolicy(budget=100_000, backoff=Backoff(initial_s=0.01, maximum_s=0.02))
 
 
-class Disk:
-    """A file system of its own, so small that it is easily filled."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._filler = path / "filler"
-
-    def fill(self) -> None:
-        with self._filler.open("wb", buffering=0) as file:
-            try:
-                while file.write(bytes(4096)):
-                    pass
-            except OSError:
-                pass  # it is full
-
-    def free(self) -> None:
-        self._filler.unlink()
-
-
 @pytest.fixture
-def disk(socket_dir: Path) -> Iterator[Disk]:
-    path = socket_dir / "small"
-    path.mkdir(mode=0o700)
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=256k,mode=700", "tmpfs", path],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if mounted.returncode != 0:
-        pytest.skip(f"a file system cannot be mounted here: {mounted.stderr.strip()}")
-    yield Disk(path)
-    subprocess.run(["umount", path], check=True)
+def disk(socket_dir: Path) -> Iterator[SmallDisk]:
+    with small_disk(socket_dir / "small") as mounted:
+        yield mounted
 
 
-async def test_a_full_disk_at_the_start_is_said(fake: Fake, disk: Disk) -> None:
+async def test_a_full_disk_at_the_start_is_said(fake: Fake, disk: SmallDisk) -> None:
     directory = disk.path / "envoy"
     config, files = fake(directory=directory)
     disk.fill()
@@ -76,7 +47,7 @@ async def test_a_full_disk_at_the_start_is_said(fake: Fake, disk: Disk) -> None:
 
 
 async def test_an_envoy_that_crashes_while_the_disk_is_full_is_back_when_there_is_room(
-    fake: Fake, disk: Disk, caplog: pytest.LogCaptureFixture
+    fake: Fake, disk: SmallDisk, caplog: pytest.LogCaptureFixture
 ) -> None:
     config, files = fake(directory=disk.path / "envoy", crashes=PATIENT)
     async with serving(config) as envoy:
@@ -98,7 +69,7 @@ async def test_an_envoy_that_crashes_while_the_disk_is_full_is_back_when_there_i
 
 
 async def test_a_restart_on_a_full_disk_leaves_the_old_envoy_running(
-    fake: Fake, envoy_binary: Path, disk: Disk
+    fake: Fake, envoy_binary: Path, disk: SmallDisk
 ) -> None:
     config, _ = fake(binary=envoy_binary, directory=disk.path / "envoy", log_level="info")
     async with running(config) as envoy:
@@ -113,7 +84,7 @@ async def test_a_restart_on_a_full_disk_leaves_the_old_envoy_running(
 
 
 async def test_an_envoy_that_could_not_write_its_base_id_serves_and_is_not_replaced(
-    proxy_config: ProxyConfig, application: SlowApplication, free_port: FreePort, disk: Disk
+    proxy_config: ProxyConfig, application: SlowApplication, free_port: FreePort, disk: SmallDisk
 ) -> None:
     disk.fill()
     config = proxy_config(free_port(), application.port, directory=disk.path)

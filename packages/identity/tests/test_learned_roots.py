@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from mesh_identity import LearnedRoots
 from mesh_identity._root_memory import MAX_AGE_S, Root, RootMemory
-from mesh_testkit import PATIENCE_S, hanging_mount
+from mesh_testkit import PATIENCE_S, hanging_mount, small_disk
 
 NOW = 1_800_000_000.0
 DAY_S = 86_400.0
@@ -255,6 +255,24 @@ def test_a_directory_that_can_not_be_written_costs_only_the_memory_of_it(
     agent.learn("xds", A + B, complete=True)
     assert agent.further_roots("xds", A) == B
     assert "learned roots can't be stored" in caplog.text
+
+
+def test_roots_learned_while_the_disk_is_full_are_stored_once_there_is_room(
+    file: Path, clock: Clock, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with small_disk(tmp_path / "disk") as disk:
+        path = disk.path / file.name
+        agent = LearnedRoots(path, now=clock)
+        agent.further_roots("xds", A)
+        disk.fill()
+        for _ in range(3):
+            agent.learn("xds", A + B, complete=True)
+            assert agent.further_roots("xds", A) == B
+        assert caplog.text.count("learned roots can't be stored") == 1
+        assert [each.name for each in disk.path.iterdir()] == ["filler"]
+        disk.free()
+        agent.further_roots("xds", A)
+        assert LearnedRoots(path, now=clock).further_roots("xds", A) == B
 
 
 def test_the_same_word_again_writes_nothing(start: Start, file: Path, clock: Clock) -> None:

@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from mesh_testkit import small_disk
+
 ONE = "workloads:\n  - name: a\n"
 
 
@@ -60,6 +62,26 @@ async def test_two_runs_with_one_state_folder_are_refused(tmp_path: Path) -> Non
         status, errors = await run("up", str(file), "--state-dir", str(tmp_path / "state"))
     assert status == 1
     assert "another mesh-local runs with the state folder" in errors
+
+
+@pytest.mark.parametrize("how", ["full", "read-only"])
+async def test_a_state_folder_that_cannot_be_written_is_one_sentence(
+    how: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "mesh.yaml"
+    file.write_text(ONE)
+    with small_disk(tmp_path / "disk") as disk:
+        if how == "full":
+            disk.fill()
+        else:
+            disk.make_read_only()
+        state = disk.path / "state"
+        status, errors = await run("up", str(file), "--once", "--state-dir", str(state))
+    reason = "No space left on device" if how == "full" else "Read-only file system"
+    assert (status, len(errors.splitlines())) == (1, 1)
+    assert f"the state folder {state} can't be" in errors
+    assert reason in errors
+    assert "None" not in errors
 
 
 async def test_the_version_is_told() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mesh_lifecycle.testing import ManualClock
-from mesh_testkit import until
+from mesh_testkit import small_disk, until
 from wasm_modules import (
     ChecksumMismatch,
     DownloadError,
@@ -426,3 +426,24 @@ async def test_a_cache_that_cannot_be_written_is_told(
     async with serving(MODULE) as server, getting_modules(config) as modules:
         with pytest.raises(FetchError, match=r"the cache .* cannot be"):
             await modules.get(ModuleRequest(url=f"{server.url}/a"))
+
+
+async def test_a_module_that_finds_no_room_is_told_and_comes_once_there_is(
+    config_with: Callable[..., WasmConfig], tmp_path: Path
+) -> None:
+    with small_disk(tmp_path / "disk") as disk:
+        config = config_with(cache_root=disk.path / "cache")
+        async with serving(MODULE + bytes(9000)) as server, getting_modules(config) as modules:
+            disk.fill(but_bytes=8192)
+            with pytest.raises(FetchError, match="No space left on device"):
+                await modules.get(ModuleRequest(url=f"{server.url}/a"))
+            left = [each for each in (disk.path / "cache").rglob("*") if each.is_file()]
+            assert sum(each.stat().st_size for each in left) < 4096
+            disk.free()
+            module = await modules.get(ModuleRequest(url=f"{server.url}/a"))
+            assert module.read_bytes() == MODULE + bytes(9000)
+            disk.make_read_only()
+            with pytest.raises(FetchError, match="Read-only file system"):
+                await modules.get(ModuleRequest(url=f"{server.url}/b"))
+            assert (await modules.get(ModuleRequest(url=f"{server.url}/a"))) == module
+            disk.make_writable()

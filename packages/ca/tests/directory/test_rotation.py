@@ -21,6 +21,7 @@ from mesh_ca import (
 )
 from mesh_ca.directory._root_changes import apply_due_steps
 from mesh_ca.testing import signing_request
+from mesh_testkit import small_disk
 
 CART = "spiffe://cluster.local/ns/shop/sa/cart"
 DAY_S = 86400.0
@@ -123,6 +124,34 @@ async def test_failed_change_leaves_files_and_authority_as_they_were(
     assert [record.message for record in ours if record.levelno == logging.ERROR] == [
         "files of the certificate authority not usable, signing goes on as before"
     ]
+
+
+@pytest.mark.parametrize("how", ["full", "read-only"])
+async def test_root_that_is_due_while_nothing_can_be_written_changes_once_it_can(
+    how: str, tmp_path: Path, clock: "FakeClock"
+) -> None:
+    with small_disk(tmp_path / "disk") as disk:
+        directory = disk.path / "ca"
+        authority = load(directory, clock)
+        before, signer = contents(directory), authority.signer
+        async with rotating_authority(directory, authority, policy=POLICY, clock=clock) as rotating:
+            clock.now += 81 * DAY_S
+            if how == "full":
+                disk.fill(but_bytes=8192)
+            else:
+                disk.make_read_only()
+            assert not await rotating.check()
+            assert "the root can't be changed" in str(rotating.problem)
+            assert contents(directory) == before
+            assert authority.signer is signer
+            assert issue(authority).chain_pem[-1] == signer.root_pem
+            if how == "full":
+                disk.free()
+            else:
+                disk.make_writable()
+            assert await rotating.check()
+            assert str(rotating.problem) == "None"
+            assert len(roots(authority.root_pem)) == 2
 
 
 @pytest.mark.parametrize("moved", range(5))

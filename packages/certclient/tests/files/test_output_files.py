@@ -19,7 +19,7 @@ from certclient import (
 )
 from certclient.testing import FakeAuthority
 from mesh_lifecycle.testing import ManualClock
-from mesh_testkit import PATIENCE_S, hanging_mount, until
+from mesh_testkit import PATIENCE_S, hanging_mount, small_disk, until
 
 
 @pytest.fixture
@@ -139,6 +139,42 @@ def test_a_failed_write_leaves_the_old_file_and_no_rubbish(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("atomic", [False, True])
+async def test_on_a_disk_with_room_for_a_part_the_files_stay_a_pair_until_there_is_more(
+    certificates: Certificates,
+    clock: ManualClock,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    *,
+    atomic: bool,
+) -> None:
+    with small_disk(tmp_path / "disk") as disk:
+        config = OutputFilesConfig(directory=disk.path / "certs", atomic=atomic)
+        async with output_files(config, certificates, clock=clock):
+            before = certificates.latest
+            assert before is not None
+            await wait_until(clock, lambda: is_on_disk(config.directory, as_written(before)))
+            disk.fill(but_bytes=4096)
+            await clock.advance(3600)
+            await wait_until(clock, lambda: "certificate files not written" in caplog.text)
+            assert certificates.latest is not before
+            assert on_disk(config.directory) == as_written(before)
+            disk.free()
+            now = certificates.latest
+            assert now is not None
+            await clock.advance(120)
+            await wait_until(clock, lambda: on_disk(config.directory) == as_written(now))
+            disk.make_read_only()
+            caplog.clear()
+            await clock.advance(3600)
+            await wait_until(clock, lambda: "certificate files not written" in caplog.text)
+            assert on_disk(config.directory) == as_written(now)
+            assert {getattr(each, "reason", None) for each in caplog.records} >= {
+                "Read-only file system"
+            }
+            disk.make_writable()
+
+
 async def test_an_output_directory_whose_mount_hangs_is_told_and_written_once_it_answers(
     certificates: Certificates,
     certificate: Certificate,

@@ -36,6 +36,7 @@ class LearnedRoots:
         self._problem: str | None = None
         self._file_roots: dict[str, frozenset[str]] = {}
         self._logged: frozenset[str] = frozenset()
+        self._is_stored = True
 
     @property
     def problem(self) -> str | None:
@@ -120,18 +121,26 @@ class LearnedRoots:
         return self._memory
 
     def _store(self, memory: RootMemory) -> None:
-        if memory == self._memory:
+        if memory == self._memory and self._is_stored:
             return
         self._memory = memory
         if not memory.learned and not memory.withdrawn and not os.path.lexists(self._path):
             return  # without announced roots no file is needed
+        was_stored = self._is_stored
         try:
             _write(self._path, memory)
         except OSError as error:
-            log.warning(
-                "learned roots can't be stored, they are forgotten when the agent ends",
-                extra={"file": str(self._path), "reason": error.strerror},
-            )
+            # Tried again at each connection: a disk that is full is so for a while only.
+            self._is_stored = False
+            if was_stored:
+                log.warning(
+                    "learned roots can't be stored, they are forgotten if the agent ends now",
+                    extra={"file": str(self._path), "reason": error.strerror},
+                )
+        else:
+            self._is_stored = True
+            if not was_stored:
+                log.info("learned roots are stored again", extra={"file": str(self._path)})
 
 
 class _Unusable(Exception):

@@ -8,7 +8,8 @@ refused by this authority, and by servers that ask `is_revoked`.
 import logging
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -110,13 +111,12 @@ class RevocationList:
             raise ValueError(f"reason {reason!r}, one of {', '.join(REASONS)} is right")
         now = whole_second(self._clock())
         entry = Entry(serial=serial, at=now, until=not_after or now + _KEPT, reason=REASONS[reason])
-        with replacing_files(self._directory, private=frozenset()) as files:
+        with self._changing() as files:
             revoked = self._read()
-            if serial not in {known.serial for known in revoked.entries}:
-                self._sign(replace(revoked, entries=(*revoked.entries, entry)), files)
-                log.warning(
-                    "certificate revoked", extra={"serial": f"{serial:x}", "reason": reason}
-                )
+            if serial in {known.serial for known in revoked.entries}:
+                return
+            self._sign(replace(revoked, entries=(*revoked.entries, entry)), files)
+        log.warning("certificate revoked", extra={"serial": f"{serial:x}", "reason": reason})
 
     def revoke_identity(self, identity: str) -> None:
         """Revoke all certificates of an identity that was last proved before now.
@@ -144,13 +144,28 @@ class RevocationList:
         log.warning("key revoked", extra={"public_key_sha256": sha256})
 
     def _add(self, change: Callable[[Revoked], Revoked]) -> None:
-        with replacing_files(self._directory, private=frozenset()) as files:
+        with self._changing() as files:
             self._sign(change(self._read()), files)
+
+    @contextmanager
+    def _changing(self) -> Iterator[dict[str, bytes]]:
+        """Replace the files by those that the block puts into the dict.
+
+        Raises StorageError; then nothing is revoked, as its caller was told so and will try again.
+        """
+        before = self._revoked, self._serials, self._signed
+        try:
+            with replacing_files(self._directory, private=frozenset()) as files:
+                yield files
+        except StorageError:
+            self._revoked, self._serials, self._signed = before
+            raise
 
     def refresh(self) -> bool:
         """Read the file again and sign a new list if it is time; return whether there is a new one.
 
-        Raises StorageError: the list stays as it was.
+        Raises StorageError. What another process revoked counts all the same, as it is in the
+        file: only the new list is not on disk.
         """
         finish_replacement(self._directory)
         if not self._is_due(self._read()):

@@ -8,7 +8,7 @@ there.
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -119,11 +119,7 @@ def write_files(config: OutputFilesConfig, certificate: Certificate) -> tuple[st
         )
 
         return write_generation(config.directory, contents, mode=config.mode)
-    changed = tuple(
-        name
-        for name, content in contents.items()
-        if _replace(config.directory / name, content, config.mode)
-    )
+    changed = _replace(config.directory, contents, config.mode)
     if (config.directory / CURRENT).is_symlink():
         from certclient.files._atomic_writer import remove_generations
 
@@ -131,12 +127,33 @@ def write_files(config: OutputFilesConfig, certificate: Certificate) -> tuple[st
     return changed
 
 
-def _replace(path: Path, content: bytes, mode: int) -> bool:
-    # A link leads into a generation, which is only kept up to date with `atomic`.
-    if not path.is_symlink() and has_content(path, content):
-        path.chmod(mode)
-        return False
-    import tempfile  # here, for the same reason
+def _replace(directory: Path, contents: Mapping[str, bytes], mode: int) -> tuple[str, ...]:
+    """Replace the files whose content differs; return their names. Raises OSError.
+
+    All are on the disk before the first is renamed: on a disk with room for the key and not for
+    the chain, both stay the old ones, which fit each other.
+    """
+    staged: dict[Path, Path] = {}
+    try:
+        for name, content in contents.items():
+            path = directory / name
+            # A link leads into a generation, which is only kept up to date with `atomic`.
+            if not path.is_symlink() and has_content(path, content):
+                path.chmod(mode)
+            else:
+                staged[path] = _staged(path, content, mode)
+        for path, temporary in staged.items():
+            temporary.replace(path)
+    except BaseException:
+        for temporary in staged.values():
+            temporary.unlink(missing_ok=True)
+        raise
+    return tuple(path.name for path in staged)
+
+
+def _staged(path: Path, content: bytes, mode: int) -> Path:
+    """Write a file that is to become `path`; return where it is. Raises OSError."""
+    import tempfile  # here, because most programs that import this module write no files
 
     # mkstemp creates the file with mode 0600, whatever the umask.
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
@@ -147,11 +164,10 @@ def _replace(path: Path, content: bytes, mode: int) -> bool:
             file.flush()
             os.fsync(file.fileno())
         temporary.chmod(mode)
-        temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    return True
+    return temporary
 
 
 def has_content(path: Path, content: bytes) -> bool:

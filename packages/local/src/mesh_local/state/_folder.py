@@ -86,8 +86,10 @@ def opened(path: Path) -> Iterator[StateFolder]:
         try:
             _prepare(folder)
         except OSError as error:
+            # A write that found no room names no file.
+            file = f"{error.filename}: " if error.filename else ""
             raise StateError(
-                f"the state folder {path} can't be written: {error.filename}: {error.strerror}"
+                f"the state folder {path} can't be written: {file}{error.strerror}"
             ) from None
         yield folder
     finally:

@@ -159,7 +159,13 @@ class Store:
 
     def _used(self, path: Path) -> Path:
         now = self._now()
-        os.utime(path, (now, now))
+        try:
+            os.utime(path, (now, now))
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            # A cache that can only be read serves what it has; nothing is purged there either.
+            log.debug("use of a module not noted", extra={"file": str(path), "reason": error})
         self._checked[path] = _signature(path.lstat())
         return path
 
