@@ -1,6 +1,7 @@
 """The settings of the command, from flags and environment; mistakes are reported all at once."""
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -339,7 +340,7 @@ class _Reader:
                 )
                 return None
             if not self._is_file(flags.jwks_file):
-                self.problems.append(f"--jwks-file {flags.jwks_file} does not exist")
+                self.problems.append(f"--jwks-file {flags.jwks_file} is no file")
             return TokenRule(
                 issuer=flags.jwt_issuer, audiences=flags.jwt_audiences, jwks_file=flags.jwks_file
             )
@@ -348,7 +349,7 @@ class _Reader:
 
     def _is_file(self, path: Path) -> bool:
         try:
-            return run_with_timeout(path.is_file, path=path)
+            return run_with_timeout(partial(os.path.isfile, path), path=path)
         except ReadTimedOut as error:
             self.problems.append(f"--jwks-file {error}")
             return True

@@ -57,3 +57,18 @@ def test_a_file_beside_the_agent_is_not_looked_for_on_path(
     beside = executable(tmp_path / "envoy")
     assert find_envoy(None, {"ENVOY_PATH": "./envoy"}) == beside
     assert find_envoy(Path("envoy")) == beside
+
+
+@pytest.mark.parametrize("target", ["envoy", "plain/below", "x" * 300, "/", "/dev/zero"])
+def test_an_odd_link_is_told_where_it_was_asked_for_and_passed_over_on_path(
+    tmp_path: Path, target: str
+) -> None:
+    (tmp_path / "plain").touch()
+    (tmp_path / "envoy").symlink_to(target)
+    later = executable(tmp_path / "bin" / "envoy")
+
+    with pytest.raises(EnvoyNotFound, match=f"ENVOY_PATH names {tmp_path}/envoy, which"):
+        find_envoy(None, {"ENVOY_PATH": str(tmp_path / "envoy")})
+
+    path = f"{tmp_path}:{tmp_path}/envoy:{later.parent}"
+    assert find_envoy(None, {"PATH": path}) == later

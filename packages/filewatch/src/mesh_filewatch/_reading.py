@@ -40,6 +40,10 @@ def read_bytes(path: str | os.PathLike[str], *, max_bytes: int) -> bytes:
     try:
         _check_kind(os.fstat(descriptor).st_mode, path)
         return stable_content(descriptor, path, max_bytes)
+    except OSError as error:
+        if error.filename is None:  # it is of the descriptor, as for some files of /proc
+            error.filename = os.fspath(path)
+        raise
     finally:
         os.close(descriptor)
 

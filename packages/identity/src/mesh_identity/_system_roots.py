@@ -76,7 +76,7 @@ def read_system_roots(
     found: dict[Path, list[bytes]] = {}
     if file := environ.get(_FILE):
         found[Path(file)] = [_in_file(Path(file), f" ({_FILE})")]
-    elif existing := next(filter(Path.is_file, well_known), None):
+    elif existing := next(filter(os.path.isfile, well_known), None):
         found[existing] = [_in_file(existing)]
     directories = [Path(each) for each in environ.get(_DIRECTORIES, "").split(":") if each]
     for directory in directories:

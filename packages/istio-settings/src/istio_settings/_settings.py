@@ -1,9 +1,11 @@
 """Typed reading of environment variables; all problems are gathered, so that one run tells all."""
 
 import ipaddress
+import os
 import time
 from collections.abc import Callable, Mapping
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -154,16 +156,22 @@ class Settings:
 
     def is_file(self, path: Path) -> bool:
         """Returns whether a file is there; True, and a problem, if its file system hangs."""
-        return self._look(path, path.is_file, otherwise=True)
+        return self._look(path, partial(os.path.isfile, path), otherwise=True)
+
+    def is_directory(self, path: Path) -> bool:
+        """Returns whether a directory is there; True, and a problem, if its file system hangs."""
+        return self._look(path, partial(os.path.isdir, path), otherwise=True)
 
     def absence(self, path: Path) -> str:
         """Returns why `is_file` found no file at this path, in words."""
-        there = self._look(path, path.exists, otherwise=True)
-        return "is not a regular file" if there else "does not exist"
+        if self._look(path, partial(os.path.exists, path), otherwise=True):
+            return "is not a regular file"
+        is_link = self._look(path, partial(os.path.islink, path), otherwise=False)
+        return "is a link that leads nowhere" if is_link else "does not exist"
 
     def resolved(self, path: Path) -> Path:
         """Returns the path without links; if its file system hangs, that is a problem."""
-        return self._look(path, path.resolve, otherwise=path)
+        return Path(self._look(path, partial(os.path.realpath, path), otherwise=str(path)))
 
     def _look(self, path: Path, work: Callable[[], T], *, otherwise: T) -> T:
         try:

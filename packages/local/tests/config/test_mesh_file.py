@@ -360,3 +360,13 @@ def test_a_fifo_is_no_mesh_file(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "mesh.yaml")
     with pytest.raises(MeshFileError, match="it is a FIFO, a regular file is needed"):
         load_mesh_file(tmp_path / "mesh.yaml")
+
+
+@pytest.mark.parametrize("target", ["odd", "plain/below", "x" * 300, "/dev/zero"])
+def test_an_odd_link_in_place_of_a_directory_is_named(
+    parse: Parse, tmp_path: Path, target: str
+) -> None:
+    (tmp_path / "plain").touch()
+    (tmp_path / "odd").symlink_to(target)
+    with pytest.raises(MeshFileError, match=f"there is no directory {tmp_path}/odd"):
+        parse(f"{ONE}configDir: odd\n")

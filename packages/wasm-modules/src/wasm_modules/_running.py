@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -57,7 +58,7 @@ async def rewriting(
     opened = _Opened(config, clock=clock, in_use=lambda: rewriter.in_use)
     rewriter = WasmRewriter(opened.get, counters=opened.counters, clock=clock, recovery=recovery)
     try:
-        if config.cache_root.is_dir():
+        if _is_directory(config.cache_root):
             opened.modules()
         yield rewriter
     finally:
@@ -103,3 +104,8 @@ class _Opened:
                 await modules.purge(self._in_use())
             except OSError as error:
                 log.warning("wasm modules cannot be purged", extra={"reason": str(error)})
+
+
+def _is_directory(path: Path) -> bool:
+    """Tell whether there is a directory, whatever is there: Path.is_dir raises for odd links."""
+    return os.path.isdir(path)  # noqa: PTH112

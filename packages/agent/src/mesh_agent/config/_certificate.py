@@ -110,5 +110,7 @@ def output_config(settings: Settings) -> certclient.OutputFilesConfig | None:
 def trust_config(settings: Settings) -> certclient.TrustConfig:
     revoked = settings.under(_REVOCATION_LIST)
     # Followed only where the platform mounts one: following a file costs memory.
-    wanted = settings.flag("PILOT_ENABLE_CA_CRL", default=True) and revoked.parent.is_dir()
+    wanted = settings.flag("PILOT_ENABLE_CA_CRL", default=True) and settings.is_directory(
+        revoked.parent
+    )
     return certclient.TrustConfig(crl_path=revoked if wanted else None)

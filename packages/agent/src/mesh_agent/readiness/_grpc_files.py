@@ -1,5 +1,7 @@
 """Readiness of an agent without Envoy: the files that its application starts from are there."""
 
+import os
+from functools import partial
 from pathlib import Path
 
 from mesh_filewatch import ReadTimedOut, run_in_thread, watching
@@ -21,7 +23,7 @@ async def watch_files(paths: tuple[Path, ...], ready: Condition) -> None:
 
 async def _fault(path: Path) -> str | None:
     try:
-        there = await run_in_thread(path.is_file, path=path, key=("is file", path))
+        there = await run_in_thread(partial(os.path.isfile, path), path=path, key=("is file", path))
     except ReadTimedOut as error:
         return str(error)
     return None if there else f"{path} not there"

@@ -1,8 +1,10 @@
 """Gives Envoy's Wasm filters their modules as files; loads what does that for the first of them."""
 
 import logging
+import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mesh_agent.wasm._wasm_config import WasmSettings
@@ -102,7 +104,12 @@ async def wasm_filters(settings: WasmSettings | None) -> AsyncIterator[WasmFilte
         return
     async with AsyncExitStack() as stack:
         filters = WasmFilters(settings, stack)
-        if settings.cache.is_dir():
+        if _is_directory(settings.cache):
             # What is there from before expires, whether or not there is a filter now.
             await filters.start()
         yield filters
+
+
+def _is_directory(path: Path) -> bool:
+    """Tell whether there is a directory, whatever is there: Path.is_dir raises for odd links."""
+    return os.path.isdir(path)  # noqa: PTH112

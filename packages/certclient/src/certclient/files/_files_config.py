@@ -1,5 +1,6 @@
 """The files of a mounted certificate: named, and found where Istio looks for them."""
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,7 +32,7 @@ class FilesConfig:
 
 
 def mounted_files(
-    base: Path, *, is_file: Callable[[Path], bool] = Path.is_file
+    base: Path, *, is_file: Callable[[Path], bool] = os.path.isfile
 ) -> FilesConfig | None:
     """Return the files of a certificate that is mounted below `base`, where Istio looks for one.
 

@@ -3,6 +3,7 @@
 Files that are not valid leave the last good secret in place, with the reason beside it.
 """
 
+import os
 from collections.abc import Collection
 from datetime import UTC, datetime
 from pathlib import Path
@@ -123,7 +124,7 @@ class SecretReader:
 
 
 def _first_existing(paths: tuple[Path, ...]) -> Path:
-    return paths[0] if len(paths) == 1 else next(filter(Path.is_file, paths), paths[0])
+    return paths[0] if len(paths) == 1 else next(filter(os.path.isfile, paths), paths[0])
 
 
 def _content(path: Path) -> bytes:

@@ -2,13 +2,31 @@
 
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from mesh_configfile import Problem
 
 SUFFIXES = (".yaml", ".yml")
+
+
+class TreeLimits(NamedTuple):
+    """How much is looked at to find the files of a configuration.
+
+    entries: of directories, hidden ones and other files too. behind_link: of these, below a
+    directory that one link leads to, elsewhere. in_vain: behind all links that lead to more.
+    depth: of directories in directories.
+    """
+
+    entries: int = 200_000
+    behind_link: int = 20_000
+    in_vain: int = 60_000
+    depth: int = 64
+
+
+LIMITS = TreeLimits()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -22,12 +40,29 @@ class Tree:
     """All directories in which an event may concern the configuration."""
     listed: dict[str, str] = field(default_factory=dict)
     """How paths in a directory begin that was listed, by its real path."""
+    unlisted: set[str] = field(default_factory=set)
+    """The links that were not followed, and the directories that were not listed."""
     has_links: bool = False
     """Whether some file is behind a link: any entry may then lead to another file."""
     further: tuple[str, ...] = ()
     """The files that were named beside the directory."""
     beside: dict[tuple[str, str], str] = field(default_factory=dict)
     """The paths of those that are no links, by their real directory and name."""
+
+    def copy(self) -> "Tree":
+        """Return what was found so far, which `restore` makes it again."""
+        return replace(
+            self,
+            files=list(self.files),
+            directories=set(self.directories),
+            listed=dict(self.listed),
+        )
+
+    def restore(self, before: "Tree") -> None:
+        """Forget what was found since."""
+        self.files = before.files
+        self.directories = before.directories
+        self.listed = before.listed
 
     def files_of(self, changed: Iterable[tuple[str, str]]) -> Mapping[str, bool] | None:
         """Return the files that these entries are, and whether they exist; None if all may be it.
@@ -64,6 +99,8 @@ class Tree:
             return True
         if name.startswith("."):
             return self.has_links
+        if path in self.unlisted:
+            return True
         if directory not in self.listed:
             return not mode  # it may have been a part of the path to the files
         return not mode and path in self.listed.values()
@@ -87,63 +124,159 @@ def read_tree(
     further: Iterable[Path] = (),
     problems: list[Problem],
     reach: Callable[[str], None],
+    limits: TreeLimits = LIMITS,
 ) -> Tree:
     """List the YAML files below a directory, by name, and `further` files last.
 
-    problems: gets those of directories that can't be listed. reach: called with each path.
+    problems: gets those of directories that can't be listed and of links that can't be followed.
+    reach: called with each path. No error of the file system is raised.
     """
     tree = Tree()
-    tree.files += _yaml_files(str(directory), problems, tree, reach)
+    _Walk(tree, problems, reach, limits).begin(str(directory))
     tree.watched |= set(map(Path, tree.directories))
     for each in further:
-        reach(str(each))
-        tree.files.append(str(each))
-        tree.further += (str(each),)
-        beside, real = each.absolute().parent, each.resolve().parent
-        tree.watched |= {beside, real}
-        if not each.is_symlink():
-            tree.beside[str(real), each.name] = str(each)
+        path, real = str(each), Path(os.path.realpath(each))
+        reach(path)
+        tree.files.append(path)
+        tree.further += (path,)
+        tree.watched |= {each.absolute().parent, real.parent}
+        if not os.path.islink(path):  # noqa: PTH114 - is_symlink raises for names that are too long
+            tree.beside[str(real.parent), each.name] = path
     return tree
 
 
-def _yaml_files(
-    directory: str, problems: list[Problem], tree: Tree, reach: Callable[[str], None]
-) -> Iterator[str]:
-    """Yield the YAML files below, by name; unlisted ones are not configuration.
+class _TooMany(Exception):
+    """There are more entries than may be looked at."""
+
+
+class _Walk:
+    """Lists the YAML files below a directory; unlisted ones are not configuration.
 
     Kubernetes keeps a projected volume's files twice, in `..2026_01_01` and behind links.
     """
 
-    def walk(here: str) -> Iterator[str]:
-        reach(here)
-        real = os.path.realpath(here)
-        if real in tree.listed:
+    def __init__(
+        self,
+        tree: Tree,
+        problems: list[Problem],
+        reach: Callable[[str], None],
+        limits: TreeLimits,
+    ) -> None:
+        self._tree = tree
+        self._problems = problems
+        self._reach = reach
+        self._limits = limits
+        self._root = ""
+        self._left = limits.entries
+        """How many entries may still be looked at, here or behind the link that is followed."""
+        self._in_vain = limits.in_vain
+        """How many may still be looked at behind links that turn out to lead to too much."""
+        self._is_behind_link = False
+
+    def begin(self, directory: str) -> None:
+        self._reach(directory)
+        if not os.path.isdir(directory):  # noqa: PTH112
+            what = "is not a directory" if os.path.exists(directory) else "does not exist"  # noqa: PTH110
+            self._problem(directory, f"the config directory {what}")
             return
-        tree.listed[real] = here
-        tree.directories.add(real)
+        self._root = os.path.realpath(directory)
         try:
-            entries = sorted(os.scandir(here), key=lambda entry: entry.name)
+            self._list(directory, 0)
+        except _TooMany:
+            told = f"has more than {self._limits.entries} entries below it; the others are not read"
+            self._problem(directory, told)
+
+    def _problem(self, path: str, message: str) -> None:
+        self._tree.unlisted.add(path)
+        self._problems.append(Problem(file=path, line=1, message=message))
+
+    def _list(self, here: str, depth: int) -> None:
+        """List a directory and those in it, by name."""
+        self._reach(here)
+        real = os.path.realpath(here)
+        if real in self._tree.listed:
+            return
+        self._tree.listed[real] = here
+        self._tree.directories.add(real)
+        if depth > self._limits.depth:
+            told = f"is more than {self._limits.depth} directories below the config directory"
+            self._problem(here, f"{told}; it is not read")
+            return
+        try:
+            entries = self._entries(here)
         except OSError as error:
-            problems.append(Problem(file=here, line=1, message=f"can't be read: {error.strerror}"))
+            self._problem(here, f"can't be read: {error.strerror}")
             return
         for entry in entries:
-            if entry.name.startswith("."):
-                continue
-            path = _below(here, entry.name)
-            reach(path)
-            if entry.is_dir():
-                tree.has_links = tree.has_links or entry.is_symlink()
-                yield from walk(path)
-            elif entry.name.endswith(SUFFIXES):
-                if entry.is_symlink():
-                    tree.has_links = True
-                    tree.directories.add(os.path.dirname(os.path.realpath(path)))  # noqa: PTH120
-                yield path
+            if not entry.name.startswith("."):
+                self._look_at(entry, _below(here, entry.name), depth)
 
-    reach(directory)
-    if not os.path.isdir(directory):  # noqa: PTH112
-        what = "is not a directory" if os.path.exists(directory) else "does not exist"  # noqa: PTH110
-        message = f"the config directory {what}"
-        problems.append(Problem(file=directory, line=1, message=message))
-        return
-    yield from walk(directory)
+    def _entries(self, here: str) -> list["os.DirEntry[str]"]:
+        found = []
+        with os.scandir(here) as entries:
+            for each in entries:
+                self._left -= 1
+                if self._left < 0:
+                    raise _TooMany
+                found.append(each)
+        return sorted(found, key=lambda entry: entry.name)
+
+    def _look_at(self, entry: "os.DirEntry[str]", path: str, depth: int) -> None:
+        self._reach(path)
+        is_file = entry.name.endswith(SUFFIXES)
+        is_link = entry.is_symlink()
+        try:
+            is_directory = entry.is_dir()
+        except OSError as error:  # a link to itself, below a file, or with an impossible name
+            is_directory = False
+            if not is_file:
+                self._problem(path, f"can't be followed: {error.strerror}")
+        self._tree.has_links = self._tree.has_links or (is_link and (is_directory or is_file))
+        if is_directory and is_link and not self._is_behind_link:
+            self._follow(path, depth + 1)
+        elif is_directory:
+            self._list(path, depth + 1)
+        elif is_file:
+            if is_link:
+                self._tree.directories.add(os.path.dirname(os.path.realpath(path)))  # noqa: PTH120
+            self._tree.files.append(path)
+
+    def _follow(self, path: str, depth: int) -> None:
+        """List a directory behind a link: all that is below it, or nothing of it."""
+        real = os.path.realpath(path)
+        if _is_in(real, self._root):
+            self._list(path, depth)
+        elif _is_in(self._root, real):
+            self._problem(path, f"leads to {real}, which the config directory itself is in")
+        elif self._in_vain <= 0:
+            told = "is not followed, as links before it lead to too much"
+            self._problem(path, told)
+        else:
+            self._list_behind(path, real, depth)
+
+    def _list_behind(self, path: str, real: str, depth: int) -> None:
+        before, left, told = self._tree.copy(), self._left, len(self._problems)
+        most = min(left, self._limits.behind_link)
+        self._left, self._is_behind_link = most, True
+        try:
+            self._list(path, depth)
+            self._left = left - (most - self._left)
+        except _TooMany:
+            self._left = left
+            if left <= self._limits.behind_link:
+                raise
+            self._in_vain -= most
+            self._tree.restore(before)
+            del self._problems[told:]
+            self._problem(
+                path,
+                f"leads to {real}, with more than {most} entries below it; "
+                "link to the directories that hold configuration",
+            )
+        finally:
+            self._is_behind_link = False
+
+
+def _is_in(path: str, directory: str) -> bool:
+    """Tell whether a real path is a directory or below it."""
+    return path == directory or path.startswith(directory.rstrip("/") + "/")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import signal
 from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
 
 from envoy_supervisor._errors import AdminError, EnvoySupervisorError
@@ -130,7 +132,8 @@ def _is_same(path: Path, other: Path) -> bool:
     if path.name != other.name:
         return False
     with suppress(ReadTimedOut):
-        return run_with_timeout(other.resolve, path=other, timeout_s=1.0) == path.resolve()
+        real: str = run_with_timeout(partial(os.path.realpath, other), path=other, timeout_s=1.0)
+        return real == os.path.realpath(path)
     return False
 
 

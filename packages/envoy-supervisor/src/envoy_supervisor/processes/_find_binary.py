@@ -40,7 +40,8 @@ def find_envoy(explicit: Path | None = None, environ: Mapping[str, str] = {}) ->
 
 
 def _required(path: Path, source: str) -> Path:
-    if not path.exists():
+    # os.path answers for every path; Path raises for a link to a name that is too long.
+    if not os.path.exists(path):  # noqa: PTH110
         raise EnvoyNotFound(f"{source} names {path}, which does not exist")
     if not _is_executable(path):
         raise EnvoyNotFound(f"{source} names {path}, which is not an executable file")
@@ -49,7 +50,7 @@ def _required(path: Path, source: str) -> Path:
 
 
 def _is_executable(path: Path) -> bool:
-    return path.is_file() and os.access(path, os.X_OK)
+    return os.path.isfile(path) and os.access(path, os.X_OK)  # noqa: PTH113 - as above
 
 
 def _is_script(path: Path) -> bool:

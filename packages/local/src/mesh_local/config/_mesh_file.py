@@ -5,6 +5,7 @@ At each of these steps all mistakes are told at once, with their lines.
 
 import difflib
 import errno
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -193,7 +194,7 @@ class _Reading:
         yield from self._gateway(workload, place)
         if workload.command and not all(workload.command):
             yield (*place, "command"), "holds an empty word"
-        if not (self._directory / workload.directory).is_dir():
+        if not _is_directory(self._directory / workload.directory):
             yield (
                 (*place, "directory"),
                 f"there is no directory {self._directory / workload.directory}",
@@ -279,7 +280,7 @@ class _Reading:
                 if name not in document:
                     yield ("config", index), f"the field {name} is missing, as in Istio's YAML"
         directory = self._shape.config_dir
-        if directory and not (self._directory / directory).is_dir():
+        if directory and not _is_directory(self._directory / directory):
             yield ("configDir",), f"there is no directory {self._directory / directory}"
 
     def _check(self, check: Check, place: FieldPath) -> Iterator[tuple[FieldPath, str]]:
@@ -351,6 +352,11 @@ class _Reading:
             ):
                 return workload
         return None
+
+
+def _is_directory(path: Path) -> bool:
+    """Tell whether there is a directory, whatever is there: Path.is_dir raises for odd links."""
+    return os.path.isdir(path)  # noqa: PTH112
 
 
 def _is_ip(text: str) -> bool:
