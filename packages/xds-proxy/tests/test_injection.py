@@ -142,3 +142,30 @@ async def test_types_of_envoy_and_of_interceptors_can_not_be_injected(
         for type_url in (Messages.listener, Messages.name_table):
             with pytest.raises(ValueError, match="subscribes to"):
                 running.relay.inject(type_url)
+
+
+@pytest.mark.parametrize("method", DIALECTS)
+async def test_the_agents_types_are_asked_for_at_the_start_of_each_upstream_stream(
+    start_relay: RelayStarter, method: str
+) -> None:
+    """Envoy asks for listeners when it has resolved the names of its clusters, or given up."""
+    async with (
+        control_plane() as plane,
+        start_relay(plane.address, interceptors=(RecordingInterceptor(),)) as running,
+        envoy_stream(running.socket_path, method=method) as envoy,
+    ):
+        running.relay.inject(HEALTH)
+        clusters = request_of(method, Messages.cluster)
+        await envoy.send(clusters)
+        for _ in range(2):
+            upstream = await plane.accept()
+            assert await upstream.receive() is not None
+            asked = await upstream.receive()
+            read = Messages.read_request
+            if method == "DeltaAggregatedResources":
+                assert Messages.read_delta_request(asked).type_url == Messages.name_table
+            else:
+                assert read(asked).type_url == Messages.name_table
+            await envoy.send(clusters)
+            assert await upstream.receive() is not None  # nothing of the agent's came between
+            upstream.end()

@@ -184,9 +184,10 @@ async def test_an_older_stream_that_takes_over_subscribes(start_relay: RelayStar
     async with control_plane() as plane:
         async with start_relay(plane.address, interceptors=(RecordingInterceptor(),)) as running:
             async with envoy_stream(running.socket_path) as old:
-                old_upstream = await _open(plane, old, "v1")
-                async with envoy_stream(running.socket_path) as new:
-                    await _open(plane, new, "v1")
+                await _until_streams(running, 1)
+                old_upstream = await plane.accept()
+                async with envoy_stream(running.socket_path):
+                    await _until_streams(running, 2)
                     await old.send(Messages.request(Messages.listener))
                     request = Messages.read_request(await old_upstream.receive())
                     assert request.type_url == Messages.listener

@@ -24,7 +24,7 @@ from xds_proxy.status._counters import Counters
 log = logging.getLogger("xds_proxy")
 
 LISTENER = "type.googleapis.com/envoy.config.listener.v3.Listener"
-"""The agent's own requests follow Envoy's first one for this type."""
+"""Reports of the agent's own follow Envoy's first request for this type."""
 
 _FORWARDED = ("envoy.", "istio.workload.Workload")
 _MAX_DROPPED_TYPES = 100
@@ -52,6 +52,9 @@ class _Served(msgspec.Struct):
 
     upstream: Upstream
     answers: WaitingAnswers
+    knows_node: bool = False
+    """Envoy's first request, which says which node it is, has been sent on it."""
+    asked_for_listeners: bool = False
     subscribed: bool = False
     injected: dict[str, InjectedRequest] = msgspec.field(default_factory=dict)
     """The agent's own reports that this stream has had."""
@@ -109,21 +112,35 @@ class OwnTypes:
             except WireError as error:
                 served.upstream.end_for_malformed(error)
 
+    def envoys_request_sent(self, type_url: str) -> None:
+        """A request of Envoy's has been sent on the upstream stream."""
+        if (served := self._served) is None:
+            return
+        if not served.knows_node or type_url == LISTENER:
+            served.knows_node = True
+            served.asked_for_listeners |= type_url == LISTENER
+            self.send()
+
     def send(self) -> None:
         """Send the agent's own requests that the upstream stream has not had.
 
-        Before Envoy's first request for listeners they wait for it: no request of the agent's own
-        goes before Envoy has said which node it is.
+        Subscriptions follow Envoy's first request, as the first one of a stream has to say which
+        node asks. Envoy asks for listeners much later, when it has resolved the names of its
+        clusters; with a resolver that does not answer, the mesh's names would wait for as long.
+
+        Reports follow the first request for listeners: until it is asked, nothing is served whose
+        health could count.
         """
         served = self._served
-        if served is None or not self._leading() or not self._session.subscribed(LISTENER):
+        if served is None or not self._leading() or not served.knows_node:
             return
         if not served.subscribed:
             served.subscribed = True
             for request in self._interception.subscriptions(self._session.dialect):
                 served.upstream.send(request)
-        for request in self._injection.to_send(self._session.dialect, served.injected):
-            served.upstream.send(request)
+        if served.asked_for_listeners:
+            for request in self._injection.to_send(self._session.dialect, served.injected):
+                served.upstream.send(request)
 
     def asks(self) -> tuple[Dialect, Callable[[bytes], None]] | None:
         """Return the dialect, and what sends a question; None if there is no answering stream."""

@@ -18,7 +18,7 @@ from mesh_listening import accepted_peer
 from mesh_protowire import WireError
 from xds_proxy.answers._answers import Answers
 from xds_proxy.answers._learning import names_on_the_way
-from xds_proxy.own_types._own_types import LISTENER, OwnTypes
+from xds_proxy.own_types._own_types import OwnTypes
 from xds_proxy.protocol._dialect import Dialect, Response
 from xds_proxy.quarantine._quarantining import Quarantining
 from xds_proxy.quarantine._to_envoy import ToEnvoy
@@ -220,8 +220,7 @@ class Stream:
         try:
             for type_url, request in subscriptions:
                 upstream.send(request)
-                if type_url == LISTENER:
-                    self._own.send()
+                self._own.envoys_request_sent(type_url)
             end = await upstream.run()
         finally:
             self._upstream = None
@@ -257,8 +256,7 @@ class Stream:
                 self._feeding.requested(requested.type_url, names_versions=requested.names_versions)
             if requested.upstream is not None and self._upstream is not None:
                 self._upstream.send(requested.upstream)
-            if requested.type_url == LISTENER:
-                self._own.send()
+                self._own.envoys_request_sent(requested.type_url)
 
     # From the control plane
 
