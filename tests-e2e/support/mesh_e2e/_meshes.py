@@ -2,13 +2,22 @@
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from pathlib import Path
 from textwrap import dedent
 
 from mesh_e2e._machine import last_words
-from mesh_local import NotReady, OnExit, RunningMesh, parse_mesh_file, prepared, running_mesh
+from mesh_local import (
+    MeshPlan,
+    NotReady,
+    OnExit,
+    RunningMesh,
+    StateFolder,
+    parse_mesh_file,
+    prepared,
+    running_mesh,
+)
 from mesh_testkit import PATIENCE_S
 
 ECHO = Path(__file__).parents[2] / "apps" / "echo.py"
@@ -21,14 +30,19 @@ async def mesh_of(
     *,
     on_exit: OnExit = OnExit.LEAVE,
     environ: Mapping[str, str] | None = None,
+    beside: Callable[[MeshPlan, StateFolder], AbstractContextManager[None]] | None = None,
 ) -> AsyncIterator[RunningMesh]:
     """Run the mesh that a mesh file's text describes; `ECHO` in it is the echo program.
 
     environ: the environment to give on; this process's own by default.
+    beside: entered when the state folder is there, before anything starts; left after all ended.
     """
     text = dedent(text).replace("ECHO", f"[{sys.executable}, {ECHO}]")
     file = parse_mesh_file(text, path=directory / "mesh.yaml")
-    with prepared(file, directory / "state") as (plan, state):
+    with (
+        prepared(file, directory / "state") as (plan, state),
+        nullcontext() if beside is None else beside(plan, state),
+    ):
         try:
             async with running_mesh(plan, state, on_exit=on_exit, environ=environ) as mesh:
                 try:

@@ -1,0 +1,113 @@
+"""Whether the books balance: each sentence is something that must not be; pure."""
+
+from collections.abc import Iterator
+
+from mesh_chaos import _world as worlds
+from mesh_chaos._books import (
+    Account,
+    Failed,
+    Level,
+    account,
+    certificate_faults,
+    grown,
+    level_of,
+)
+from mesh_chaos._observing import per_minute
+from mesh_chaos._running import Outcome
+
+LONGEST_ABSENCE_S = 60.0
+MOST_LINES_A_MINUTE = 200
+MOST_FURTHER_FILES = 12
+MEMORY_SHARE, MEMORY_LEAST_MB = 0.25, 15.0
+DESCRIPTORS_SHARE, DESCRIPTORS_LEAST = 0.25, 12.0
+_CLOCK_SLACK_S = 5.0
+_SHOWN = 10
+
+
+def accounts(outcome: Outcome) -> list[Account]:
+    """Return what became of each lane's requests."""
+    world, traffic = outcome.world, outcome.traffic
+    return [
+        account(
+            lane,
+            answered=traffic.answered[lane.name],
+            failures=[each for each in traffic.failures if each.lane == lane.name],
+            deaths=world.deaths,
+            absences=world.all_absences(),
+        )
+        for lane in traffic.lanes
+    ]
+
+
+def levels(outcome: Outcome) -> tuple[list[Level], list[Level]]:
+    """Return memory in MB and descriptors of each process, early and late."""
+    seen = outcome.observations
+    memory = [level_of(name, each) for name, each in sorted(seen.memory_mb.items())]
+    descriptors = [level_of(name, each) for name, each in sorted(seen.descriptors.items())]
+    return [each for each in memory if each], [each for each in descriptors if each]
+
+
+def findings(outcome: Outcome) -> list[str]:
+    """Return what must not be, a sentence each; empty if the books balance."""
+    return [
+        *_requests(outcome),
+        *(f"t={at - outcome.began_at:.1f} s: {said}" for at, said in outcome.world.problems),
+        *_absences(outcome),
+        *certificate_faults(
+            list(outcome.observations.presented.values()),
+            outcome.issued,
+            seconds=outcome.seconds,
+            renewal_s=worlds.RENEWAL_S,
+            slack_s=_CLOCK_SLACK_S,
+        ),
+        *_growth(outcome),
+        *(f"{each} is left behind" for each in outcome.observations.left),
+    ]
+
+
+def _requests(outcome: Outcome) -> Iterator[str]:
+    for each in accounts(outcome):
+        for failed in each.not_allowed[:_SHOWN]:
+            yield _sentence(outcome, failed)
+        if (more := len(each.not_allowed) - _SHOWN) > 0:
+            yield f"{more} more of {each.lane} failed without a right to"
+
+
+def _sentence(outcome: Outcome, failed: Failed) -> str:
+    sent, ended = failed.sent_at - outcome.began_at, failed.failed_at - outcome.began_at
+    beside = [
+        str(each.fault)
+        for each in outcome.happened
+        if each.begun_s - 1 <= ended and sent <= each.ended_s + 5
+    ]
+    during = f" beside {'; '.join(beside)}" if beside else " beside no fault"
+    return (
+        f"a request of {failed.lane} failed without a right to, sent at t={sent:.2f} s, "
+        f"failed at t={ended:.2f} s{during}: {failed.what}"
+    )
+
+
+def _absences(outcome: Outcome) -> Iterator[str]:
+    for each in outcome.world.all_absences():
+        if (away_s := each.ended - each.begun) > LONGEST_ABSENCE_S:
+            yield (
+                f"{each.workload} was away for {away_s:.0f} s from "
+                f"t={each.begun - outcome.began_at:.1f} s"
+            )
+
+
+def _growth(outcome: Outcome) -> Iterator[str]:
+    memory, descriptors = levels(outcome)
+    for level in memory:
+        if said := grown(level, share=MEMORY_SHARE, least=MEMORY_LEAST_MB):
+            yield f"the memory in MB of the {said}"
+    for level in descriptors:
+        if said := grown(level, share=DESCRIPTORS_SHARE, least=DESCRIPTORS_LEAST):
+            yield f"the descriptors of the {said}"
+    before, after = outcome.files
+    for name in sorted(after):
+        if after[name] > before.get(name, 0) + MOST_FURTHER_FILES:
+            yield f"{name} had {before.get(name, 0)} files at first, and {after[name]} at the end"
+    for name, lines in per_minute(*outcome.lines, outcome.seconds).items():
+        if lines > MOST_LINES_A_MINUTE:
+            yield f"the log {name} had {lines:.0f} lines a minute"
