@@ -250,6 +250,14 @@ def fuzz(session: nox.Session) -> None:
 
 
 @nox.session
+def chaos(session: nox.Session) -> None:
+    """A mesh under traffic while all around it fails, ten minutes; --seconds, --seed, -o FILE."""
+    install_editable(session, "test")
+    install(session, "--group", "test")
+    session.run("python", "tests-e2e/chaos", *session.posargs)
+
+
+@nox.session
 def demo(session: nox.Session) -> None:
     """Two services that talk mutual TLS through their Envoys, on this machine."""
     install_editable(session, only=PACKAGES["local"])

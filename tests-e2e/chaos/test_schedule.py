@@ -4,6 +4,7 @@ from itertools import combinations
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from mesh_chaos._schedule import CRASHES_APART_S, Fault, Kind, apart_s, schedule
 
 SERVICES = {"caller": "caller", "backend-1": "backend", "backend-2": "backend", "store": "store"}

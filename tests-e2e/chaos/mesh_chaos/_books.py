@@ -185,10 +185,10 @@ def certificate_faults(
     told = []
     for each in presented:
         if each.serial not in issued.get(each.workload, frozenset()):
-            told.append(f"{each.workload} presented the serial {each.serial}, which nobody issued")
+            told.append(f"{each.workload} presented {each.serial}, which was never issued")
         if each.seen_at > each.not_after + slack_s:
             told.append(
-                f"{each.workload} presented the serial {each.serial} "
+                f"{each.workload} presented {each.serial} "
                 f"{each.seen_at - each.not_after:.0f} s after it had expired"
             )
     for workload in sorted(issued):

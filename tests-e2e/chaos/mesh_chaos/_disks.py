@@ -10,9 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from mesh_chaos._parts import stopped
-
-_FILL = ".filled-by-chaos"
-_CHUNK = 1 << 16
+from mesh_testkit import SmallDisk
 
 
 class NoDisk(Exception):
@@ -29,17 +27,6 @@ def obstacle() -> str:
 
 
 @contextmanager
-def disk_at(path: Path, size: int) -> Iterator[None]:
-    """Have a disk of so many bytes mounted at a path."""
-    path.mkdir(mode=0o700, parents=True, exist_ok=True)
-    _run("mount", "-t", "tmpfs", "-o", f"size={size},mode=700", "chaos", str(path))
-    try:
-        yield
-    finally:
-        _run("umount", "--lazy", str(path))
-
-
-@contextmanager
 def in_place_of(path: Path, file: Path) -> Iterator[None]:
     """Have another file in the place of one, for this run's own mount namespace."""
     _run("mount", "--bind", str(file), str(path))
@@ -50,44 +37,34 @@ def in_place_of(path: Path, file: Path) -> Iterator[None]:
 
 
 @contextmanager
-def full(path: Path) -> Iterator[None]:
-    """Have no byte free on the disk at a path."""
-    file = path / _FILL
+def full(disk: SmallDisk) -> Iterator[None]:
+    """Have no byte free on a disk."""
+    disk.fill()
     try:
-        with file.open("wb", buffering=0) as output:
-            chunk = bytes(_CHUNK)
-            try:
-                while True:
-                    output.write(chunk)
-            except OSError:
-                pass  # it is full
         yield
     finally:
-        file.unlink(missing_ok=True)
+        disk.free()
 
 
 @contextmanager
-def read_only(path: Path, *writers: int) -> Iterator[None]:
-    """Have the disk at a path read-only.
+def read_only(disk: SmallDisk, *writers: int) -> Iterator[None]:
+    """Have a disk read-only.
 
     writers: the processes that write there; they stand still for a moment, as the kernel refuses
     while a file is open for writing. Raises `NoDisk` if one is.
     """
     with stopped(*writers):
-        done = _try("mount", "-o", "remount,ro", str(path))
-    if done:
-        raise NoDisk(f"{path.name} could not be made read-only: {done}")
+        try:
+            disk.make_read_only()
+        except subprocess.CalledProcessError as error:
+            raise NoDisk(f"{disk.path.name} could not be made read-only: {error}") from None
     try:
         yield
     finally:
-        _run("mount", "-o", "remount,rw", str(path))
+        disk.make_writable()
 
 
 def _run(*command: str) -> None:
-    if said := _try(*command):
-        raise NoDisk(f"{' '.join(command)}: {said}")
-
-
-def _try(*command: str) -> str:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    return "" if done.returncode == 0 else done.stderr.strip().replace("\n", " ")
+    if done.returncode:
+        raise NoDisk(f"{' '.join(command)}: {done.stderr.strip()}")

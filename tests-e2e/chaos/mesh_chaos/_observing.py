@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 
 from mesh_chaos._books import Presented
-from mesh_chaos._world import World
+from mesh_chaos._tested_mesh import TestedMesh
 from mesh_e2e import issued_to, mesh_client_context, presented_certificate, shared_memory_of
 
 _LOOK_S = 2.0
@@ -37,24 +37,24 @@ class Observations:
         self.presented[seen.workload, seen.serial] = seen
 
 
-async def observe(world: World, seen: Observations) -> None:
+async def observe(tested: TestedMesh, seen: Observations) -> None:
     """Look again and again; never returns."""
-    context, made_at = _client(world), time.monotonic()
+    context, made_at = _client(tested), time.monotonic()
     while True:
         if time.monotonic() > made_at + _CLIENT_LIFE_S:
-            context, made_at = _client(world), time.monotonic()
-        _look_at_processes(world, seen)
+            context, made_at = _client(tested), time.monotonic()
+        _look_at_processes(tested, seen)
         for workload, port in SERVING.items():
-            await _look_at_certificate(world, seen, workload, port, context)
+            await _look_at_certificate(tested, seen, workload, port, context)
         await asyncio.sleep(_LOOK_S)
 
 
-def _client(world: World) -> ssl.SSLContext:
-    return mesh_client_context(world.mesh, world.directory / "looker", _LOOKER)
+def _client(tested: TestedMesh) -> ssl.SSLContext:
+    return mesh_client_context(tested.mesh, tested.directory / "looker", _LOOKER)
 
 
-def _look_at_processes(world: World, seen: Observations) -> None:
-    for name, part in world.parts.items():
+def _look_at_processes(tested: TestedMesh, seen: Observations) -> None:
+    for name, part in tested.parts.items():
         label = name if name == "control plane" else f"agent of {name}"
         _look_at(label, part.pid, seen)
         if name == "control plane":
@@ -77,9 +77,9 @@ def _look_at(label: str, pid: int, seen: Observations) -> None:
 
 
 async def _look_at_certificate(
-    world: World, seen: Observations, workload: str, port: int, context: ssl.SSLContext
+    tested: TestedMesh, seen: Observations, workload: str, port: int, context: ssl.SSLContext
 ) -> None:
-    host = world.workload(workload).instance.addresses.inbound
+    host = tested.workload(workload).instance.addresses.inbound
     try:
         async with asyncio.timeout(5):
             certificate = await presented_certificate(host, port, context)
@@ -95,10 +95,10 @@ async def _look_at_certificate(
     )
 
 
-def issued_serials(world: World) -> dict[str, frozenset[str]]:
+def issued_serials(tested: TestedMesh) -> dict[str, frozenset[str]]:
     """Return what the authority's log says that it has issued to those that serve."""
     return {
-        name: frozenset(each.serial for each in issued_to(world.mesh, world.workload(name)))
+        name: frozenset(each.serial for each in issued_to(tested.mesh, tested.workload(name)))
         for name in SERVING
     }
 
@@ -108,13 +108,15 @@ def log_lines(folder: Path) -> dict[str, int]:
     return {file.stem: sum(1 for _ in file.open("rb")) for file in sorted(folder.glob("*.log"))}
 
 
-def files_of(world: World) -> dict[str, int]:
+def files_of(tested: TestedMesh) -> dict[str, int]:
     """Return how many files each program has where it writes."""
-    return {name: sum(1 for _ in (_folder(world, name)).rglob("*")) for name in sorted(world.parts)}
+    return {
+        name: sum(1 for _ in (_folder(tested, name)).rglob("*")) for name in sorted(tested.parts)
+    }
 
 
-def _folder(world: World, name: str) -> Path:
-    return world.mesh.state.ca if name == "control plane" else world.agent(name).spec.directory
+def _folder(tested: TestedMesh, name: str) -> Path:
+    return tested.mesh.state.ca if name == "control plane" else tested.agent(name).spec.directory
 
 
 def left_behind(folder: Path, shared_memory: set[Path]) -> list[str]:

@@ -41,7 +41,7 @@ def as_json(outcome: Outcome) -> dict[str, Any]:
         ],
         "not_reached": outcome.not_reached,
         "skipped": dict(outcome.skipped),
-        "notes": outcome.world.notes,
+        "notes": outcome.tested.notes,
         "memory_mb": {each.what: [round(each.early, 1), round(each.late, 1)] for each in memory},
         "descriptors": {each.what: [each.early, each.late] for each in descriptors},
         "certificates": {

@@ -67,7 +67,7 @@ class Resolver(asyncio.DatagramProtocol):
         return answer.to_wire()
 
     def lies(self, data: bytes) -> Sequence[bytes]:
-        """Answers nobody may believe: another id, another question, no message, half a message."""
+        """Answers not to be believed: another id, another question, no message, half a message."""
         query = dns.message.from_wire(data)
         wrong = dns.message.make_response(query)
         wrong.answer.append(

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from envoy_supervisor import find_envoy
 from mesh_chaos import _disks
-from mesh_chaos import _world as worlds
+from mesh_chaos import _tested_mesh as meshes
 from mesh_chaos._observing import (
     Observations,
     files_of,
@@ -25,14 +25,14 @@ from mesh_chaos._observing import (
 from mesh_chaos._parts import Part
 from mesh_chaos._resolvers import Resolver, resolv_conf, resolvers
 from mesh_chaos._schedule import Fault, Kind, apart_s, schedule
+from mesh_chaos._tested_mesh import SERVICES, Binaries, TestedMesh, mesh_text, put
 from mesh_chaos._traffic import Traffic, traffic
 from mesh_chaos._waiting import NotSoon
-from mesh_chaos._world import SERVICES, Binaries, World, mesh_text, put
 from mesh_chaos.faults import ACTS, obstacles
 from mesh_chaos.faults._storage import keep_state, until_saved
 from mesh_e2e import mesh_of
 from mesh_local import MeshPlan, StateFolder
-from mesh_testkit import find_free_port
+from mesh_testkit import SmallDisk, find_free_port, small_disk
 
 WARM_UP_S = 10.0
 CALM_S = 15.0
@@ -57,7 +57,7 @@ class Outcome:
     happened: list[Happened] = field(default_factory=list)
     not_reached: int = 0
     began_at: float = 0.0
-    world: World
+    tested: TestedMesh
     traffic: Traffic
     observations: Observations
     issued: Mapping[str, frozenset[str]] = field(default_factory=dict)
@@ -70,71 +70,70 @@ async def run(directory: Path, *, seed: int, seconds: float, only: Sequence[Kind
     skipped = obstacles()
     chosen = [kind for kind in Kind if kind not in skipped and (not only or kind in only)]
     seen = Observations()
-    async with _world(directory, skipped, seen) as world:
+    async with _tested(directory, seen) as tested:
         faults = schedule(
             seed,
             seconds=seconds - WARM_UP_S - CALM_S,
             services=SERVICES,
             kinds=chosen,
-            targets=_targets(world),
+            targets=_targets(tested),
         )
-        async with traffic(world.lanes(), directory / "traffic.log") as sent:
+        async with traffic(tested.lanes(), directory / "traffic.log") as sent:
             outcome = Outcome(
                 seed=seed,
                 seconds=seconds,
                 skipped=skipped,
-                world=world,
+                tested=tested,
                 traffic=sent,
                 observations=seen,
             )
-            looking = asyncio.create_task(observe(world, seen), name="observations")
+            looking = asyncio.create_task(observe(tested, seen), name="observations")
             try:
                 await asyncio.sleep(WARM_UP_S)
-                logs = world.mesh.state.logs
-                lines, files = log_lines(logs), files_of(world)
+                logs = tested.mesh.state.logs
+                lines, files = log_lines(logs), files_of(tested)
                 await _carry_out(outcome, faults, seconds - WARM_UP_S - CALM_S)
-                await _calm(world)
+                await _calm(tested)
                 await asyncio.sleep(CALM_S)
-                outcome.lines, outcome.files = (lines, log_lines(logs)), (files, files_of(world))
+                outcome.lines, outcome.files = (lines, log_lines(logs)), (files, files_of(tested))
             finally:
                 looking.cancel()
                 await asyncio.wait([looking])
             if not looking.cancelled():
                 looking.result()
-        outcome.issued = issued_serials(world)
-        await _end(world)
+        outcome.issued = issued_serials(tested)
+        await _end(tested)
     return outcome
 
 
-def _targets(world: World) -> dict[Kind, Sequence[str]]:
+def _targets(tested: TestedMesh) -> dict[Kind, Sequence[str]]:
     return {
-        Kind.RESOLVER_DEAD: sorted(world.resolvers),
-        Kind.RESOLVER_LYING: sorted(world.resolvers),
+        Kind.RESOLVER_DEAD: sorted(tested.resolvers),
+        Kind.RESOLVER_LYING: sorted(tested.resolvers),
     }
 
 
 @asynccontextmanager
-async def _world(
-    directory: Path, skipped: Mapping[Kind, str], seen: Observations
-) -> AsyncIterator[World]:
+async def _tested(directory: Path, seen: Observations) -> AsyncIterator[TestedMesh]:
     """Run the mesh, on disks of its own and with resolvers of its own where that can be."""
     rules = directory / "rules"
     rules.mkdir()
     port = find_free_port()
-    put(rules / "gateway.yaml", worlds.GATEWAY.format(port=port, host=worlds.EDGE_HOST))
-    put(rules / "edition.yaml", worlds.EDITION.format(edition=0, host=worlds.EDGE_HOST))
+    put(rules / "gateway.yaml", meshes.GATEWAY.format(port=port, host=meshes.EDGE_HOST))
+    put(rules / "edition.yaml", meshes.EDITION.format(edition=0, host=meshes.EDGE_HOST))
     binaries = _binaries(directory)
     environ = {
         **os.environ,
         "ENVOY_PATH": str(binaries.link),
-        "SECRET_GRACE_PERIOD_RATIO": worlds.LEFT_AT_RENEWAL,
+        "SECRET_GRACE_PERIOD_RATIO": meshes.LEFT_AT_RENEWAL,
     }
     async with AsyncExitStack() as stack:
         found: dict[str, Resolver] = {}
+        disks: dict[str, SmallDisk] = {}
         if not _disks.obstacle():
             hosts = [f"127.62.{os.getpid() % 250}.{number}" for number in (53, 54)]
             found = await stack.enter_async_context(
-                resolvers(hosts, suffix=worlds.OUTSIDE, address=worlds.OUTSIDE_ADDRESS)
+                resolvers(hosts, suffix=meshes.OUTSIDE, address=meshes.OUTSIDE_ADDRESS)
             )
             stack.enter_context(
                 _disks.in_place_of(Path("/etc/resolv.conf"), resolv_conf(hosts, directory))
@@ -144,10 +143,10 @@ async def _world(
                 mesh_text(port),
                 directory,
                 environ=environ,
-                beside=partial(_small_disks, seen=seen, own=not _disks.obstacle()),
+                beside=partial(_small_disks, seen=seen, disks=disks),
             )
         )
-        world = World(
+        tested = TestedMesh(
             mesh=mesh,
             directory=directory,
             edge_port=port,
@@ -159,27 +158,30 @@ async def _world(
                 },
             },
             resolvers=found,
+            disks=disks,
             environment=environ,
             binaries=binaries,
         )
-        stack.push_async_callback(_kill_all, world)
+        stack.push_async_callback(_kill_all, tested)
         for workload in SERVICES:
-            await until_saved(world, workload)
-            keep_state(world, workload)
-        yield world
+            await until_saved(tested, workload)
+            keep_state(tested, workload)
+        yield tested
 
 
 @contextmanager
 def _small_disks(
-    plan: MeshPlan, state: StateFolder, *, seen: Observations, own: bool
+    plan: MeshPlan, state: StateFolder, *, seen: Observations, disks: dict[str, SmallDisk]
 ) -> Iterator[None]:
     """Have disks of their own for those that write; note what is left on them at the end."""
     with ExitStack() as stack:
-        if own:
-            stack.enter_context(_disks.disk_at(state.ca, worlds.CA_DISK_BYTES))
-            for each in plan.instances:
-                path = state.workload(each.name)
-                stack.enter_context(_disks.disk_at(path, worlds.WORKLOAD_DISK_BYTES))
+        if not _disks.obstacle():
+            disks["control plane"] = stack.enter_context(
+                small_disk(state.ca, kib=meshes.CA_DISK_KIB)
+            )
+            for name in (each.name for each in plan.instances):
+                disk = small_disk(state.workload(name), kib=meshes.WORKLOAD_DISK_KIB)
+                disks[name] = stack.enter_context(disk)
         yield
         seen.left = left_behind(state.path, seen.shared_memory)
 
@@ -201,9 +203,9 @@ async def _carry_out(outcome: Outcome, faults: Sequence[Fault], seconds: float) 
     async def one(fault: Fault) -> None:
         begun = time.monotonic()
         try:
-            await ACTS[fault.kind](outcome.world, fault)
+            await ACTS[fault.kind](outcome.tested, fault)
         except (NotSoon, OSError, AssertionError) as error:
-            outcome.world.problem(f"{fault}: {error}")
+            outcome.tested.problem(f"{fault}: {error}")
         ended[fault] = time.monotonic()
         happened = Happened(fault=fault, begun_s=begun - began, ended_s=ended[fault] - began)
         outcome.happened.append(happened)
@@ -224,29 +226,29 @@ async def _carry_out(outcome: Outcome, faults: Sequence[Fault], seconds: float) 
             under_way[fault] = group.create_task(one(fault), name=str(fault))
 
 
-async def _calm(world: World) -> None:
+async def _calm(tested: TestedMesh) -> None:
     """The last configuration acts everywhere, and every part is well."""
     try:
-        for name in world.parts:
-            await world.until_ready(name)
-        world.edit(999)
-        await world.until_in_use()
+        for name in tested.parts:
+            await tested.until_ready(name)
+        tested.edit(999)
+        await tested.until_in_use()
         for workload in SERVICES:
-            await world.until_current(workload)
+            await tested.until_current(workload)
     except NotSoon as error:
-        world.problem(f"at the end: {error}")
+        tested.problem(f"at the end: {error}")
 
 
-async def _end(world: World) -> None:
+async def _end(tested: TestedMesh) -> None:
     """End what was started here, agents first."""
-    for name, part in reversed(list(world.parts.items())):
+    for name, part in reversed(list(tested.parts.items())):
         if said := await part.end(timeout_s=30):
-            world.problem(f"at the end: {said}; see {part.spec.log.name}")
+            tested.problem(f"at the end: {said}; see {part.spec.log.name}")
         del name
 
 
-async def _kill_all(world: World) -> None:
-    for part in world.parts.values():
+async def _kill_all(tested: TestedMesh) -> None:
+    for part in tested.parts.values():
         with suppress(NotSoon):
             await part.kill_started()
 

@@ -1,7 +1,7 @@
 """Which fault comes when: drawn from a seed, before anything runs.
 
 Faults that would together make a failure legitimate that neither of them makes alone never
-overlap: two replicas of a service away at once leave nobody to answer. What a fault needs for
+overlap: two replicas of a service away at once leave no one to answer. What a fault needs for
 itself is its `touched` set; two faults may overlap if these have nothing in common.
 """
 

@@ -4,10 +4,10 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from mesh_chaos import _disks
 from mesh_chaos._schedule import Fault, Kind
-from mesh_chaos._world import World
+from mesh_chaos._tested_mesh import TestedMesh
 from mesh_chaos.faults import _configuration, _memory, _processes, _resolving, _storage
 
-Act = Callable[[World, Fault], Awaitable[None]]
+Act = Callable[[TestedMesh, Fault], Awaitable[None]]
 
 ACTS: Mapping[Kind, Act] = {
     Kind.ENVOY_KILLED: _processes.envoy_killed,

@@ -3,8 +3,8 @@
 import asyncio
 
 from mesh_chaos._schedule import Fault
+from mesh_chaos._tested_mesh import TestedMesh, put
 from mesh_chaos._waiting import soon
-from mesh_chaos._world import World, put
 
 _WRONG = """\
 apiVersion: networking.istio.io/v1
@@ -15,44 +15,44 @@ spec: {hosts: [wrong.example], ports: [{number: 80, name: http, protocl: HTTP}]}
 _NOT_YAML = "kind: [ServiceEntry\n"
 
 
-async def good_edit(world: World, fault: Fault) -> None:
-    world.edit(fault.number)
-    await world.until_in_use()
+async def good_edit(tested: TestedMesh, fault: Fault) -> None:
+    tested.edit(fault.number)
+    await tested.until_in_use()
 
 
-async def two_edits(world: World, fault: Fault) -> None:
+async def two_edits(tested: TestedMesh, fault: Fault) -> None:
     """The second within a millisecond of the first: it is the one that counts."""
-    world.edit(fault.number + 1_000_000)
-    world.edit(fault.number)
-    await world.until_in_use()
+    tested.edit(fault.number + 1_000_000)
+    tested.edit(fault.number)
+    await tested.until_in_use()
 
 
-async def wrong_edit(world: World, fault: Fault) -> None:
+async def wrong_edit(tested: TestedMesh, fault: Fault) -> None:
     """A file that is wrong is told, and takes nothing away; so is a good one made wrong."""
-    file = world.rules / "wrong.yaml"
+    file = tested.rules / "wrong.yaml"
     put(file, _NOT_YAML if fault.draw % 2 else _WRONG)
     try:
-        await soon(lambda: _is_told(world, file.name), what="the wrong file to be told")
+        await soon(lambda: _is_told(tested, file.name), what="the wrong file to be told")
         await asyncio.sleep(fault.lasts_s)
     finally:
         file.unlink()
-    await soon(lambda: not _is_told(world, file.name), what="the wrong file to be forgotten")
+    await soon(lambda: not _is_told(tested, file.name), what="the wrong file to be forgotten")
 
 
-async def deleted_file(world: World, fault: Fault) -> None:
+async def deleted_file(tested: TestedMesh, fault: Fault) -> None:
     """The rule is gone meanwhile; requests go on by the service's own."""
-    file = world.rules / "edition.yaml"
+    file = tested.rules / "edition.yaml"
     edge_goes_on = file.read_text()
     aside = edge_goes_on.replace("gateways: [mesh, edge]", "gateways: [edge]")
-    put(world.rules / "edge-goes-on.yaml", aside.replace("name: backend,", "name: aside,"))
+    put(tested.rules / "edge-goes-on.yaml", aside.replace("name: backend,", "name: aside,"))
     try:
         file.unlink()
         await asyncio.sleep(fault.lasts_s)
     finally:
-        world.edit(fault.number)
-        (world.rules / "edge-goes-on.yaml").unlink()
-    await world.until_in_use()
+        tested.edit(fault.number)
+        (tested.rules / "edge-goes-on.yaml").unlink()
+    await tested.until_in_use()
 
 
-def _is_told(world: World, name: str) -> bool:
-    return any(name in each for each in world.mesh.findings)
+def _is_told(tested: TestedMesh, name: str) -> bool:
+    return any(name in each for each in tested.mesh.findings)

@@ -7,8 +7,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from mesh_chaos._schedule import Fault
+from mesh_chaos._tested_mesh import TestedMesh
 from mesh_chaos._waiting import soon
-from mesh_chaos._world import World
 from mesh_e2e import Target, Unanswered, alive, send
 
 _ROOT = Path("/sys/fs/cgroup")
@@ -43,15 +43,15 @@ def _group(home: Path) -> Iterator[Path]:
             path.rmdir()
 
 
-async def envoy_out_of_memory(world: World, fault: Fault) -> None:
+async def envoy_out_of_memory(tested: TestedMesh, fault: Fault) -> None:
     home = _home()
     assert home is not None
     root, limit = home
-    pids = world.agent(fault.target).envoys()
-    address = world.workload(fault.target).instance.addresses.inbound
+    pids = tested.agent(fault.target).envoys()
+    address = tested.workload(fault.target).instance.addresses.inbound
     with _group(root) as group:
         (group / limit).write_text(str(_LIMIT))
-        with world.dying(fault.target):
+        with tested.dying(fault.target):
             for pid in pids:
                 with suppress(ProcessLookupError):
                     (group / "cgroup.procs").write_text(str(pid))
@@ -63,4 +63,4 @@ async def envoy_out_of_memory(world: World, fault: Fault) -> None:
                 return not any(map(alive, pids))
 
             await soon(is_dead, what="the kernel to end an Envoy that has no memory")
-        await world.until_ready(fault.target)
+        await tested.until_ready(fault.target)

@@ -4,98 +4,100 @@ import asyncio
 import resource
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from datetime import timedelta
 from pathlib import Path
 
 import psutil
 
+from mesh_ca import TokenIssuer
 from mesh_chaos._parts import stopped
 from mesh_chaos._schedule import Fault
-from mesh_chaos._world import World
-from mesh_e2e import mesh_client_context, run_command, stalled_streams
+from mesh_chaos._tested_mesh import TestedMesh
+from mesh_e2e import run_command, stalled_streams
 
 _SPARE_DESCRIPTORS = 2
 _STREAMS = 60
+_ISSUER, _AUDIENCE = "mesh-local", "istio-ca"
 
 
-async def envoy_killed(world: World, fault: Fault) -> None:
-    await world.kill_envoys(fault.target)
+async def envoy_killed(tested: TestedMesh, fault: Fault) -> None:
+    await tested.kill_envoys(fault.target)
 
 
-async def envoy_stopped(world: World, fault: Fault) -> None:
-    with stopped(*world.agent(fault.target).envoys()):
+async def envoy_stopped(tested: TestedMesh, fault: Fault) -> None:
+    with stopped(*tested.agent(fault.target).envoys()):
         await asyncio.sleep(fault.lasts_s)
-    await world.until_ready(fault.target)
+    await tested.until_ready(fault.target)
 
 
-async def hot_restart(world: World, fault: Fault) -> None:
-    world.exchange_binary()
-    address = world.workload(fault.target).instance.addresses.inbound
+async def hot_restart(tested: TestedMesh, fault: Fault) -> None:
+    tested.exchange_binary()
+    address = tested.workload(fault.target).instance.addresses.inbound
     code, output, errors = await run_command(
         *("mesh_agent", "request", "POST", "restart", "--address", address),
         *("--debug-port", "15020"),
-        environment=world.environment,
-        directory=world.directory,
+        environment=tested.environment,
+        directory=tested.directory,
     )
     if code != 0:
-        world.problem(f"the hot restart failed: {(output + errors).strip()}")
-    await world.until_ready(fault.target)
+        tested.problem(f"the hot restart failed: {(output + errors).strip()}")
+    await tested.until_ready(fault.target)
 
 
-async def agent_killed(world: World, fault: Fault) -> None:
-    await world.take_away(fault.target)
+async def agent_killed(tested: TestedMesh, fault: Fault) -> None:
+    await tested.take_away(fault.target)
     await asyncio.sleep(fault.lasts_s)
-    await world.bring_back(fault.target)
+    await tested.bring_back(fault.target)
 
 
-async def agent_stopped(world: World, fault: Fault) -> None:
-    with stopped(world.agent(fault.target).pid):
+async def agent_stopped(tested: TestedMesh, fault: Fault) -> None:
+    with stopped(tested.agent(fault.target).pid):
         await asyncio.sleep(fault.lasts_s)
-    await world.until_ready(fault.target)
+    await tested.until_ready(fault.target)
 
 
-async def agent_few_descriptors(world: World, fault: Fault) -> None:
-    with few_descriptors(world.agent(fault.target).pid):
+async def agent_few_descriptors(tested: TestedMesh, fault: Fault) -> None:
+    with few_descriptors(tested.agent(fault.target).pid):
         await asyncio.sleep(fault.lasts_s)
-    await world.until_ready(fault.target)
+    await tested.until_ready(fault.target)
 
 
-async def control_plane_killed(world: World, fault: Fault) -> None:  # noqa: ARG001
-    await world.control_plane.kill()
-    await world.control_plane.start()
-    await world.until_ready("control plane")
+async def control_plane_killed(tested: TestedMesh, fault: Fault) -> None:  # noqa: ARG001
+    await tested.control_plane.kill()
+    await tested.control_plane.start()
+    await tested.until_ready("control plane")
 
 
-async def control_plane_away(world: World, fault: Fault) -> None:
-    await world.control_plane.kill()
+async def control_plane_away(tested: TestedMesh, fault: Fault) -> None:
+    await tested.control_plane.kill()
     await asyncio.sleep(fault.lasts_s)
-    await world.control_plane.start()
-    await world.until_ready("control plane")
+    await tested.control_plane.start()
+    await tested.until_ready("control plane")
 
 
-async def control_plane_stopped(world: World, fault: Fault) -> None:
+async def control_plane_stopped(tested: TestedMesh, fault: Fault) -> None:
     """The authority, which is a part of it, does not answer either."""
-    with stopped(world.control_plane.pid):
+    with stopped(tested.control_plane.pid):
         await asyncio.sleep(fault.lasts_s)
-    await world.until_ready("control plane")
+    await tested.until_ready("control plane")
 
 
-async def control_plane_few_descriptors(world: World, fault: Fault) -> None:
-    with few_descriptors(world.control_plane.pid):
+async def control_plane_few_descriptors(tested: TestedMesh, fault: Fault) -> None:
+    with few_descriptors(tested.control_plane.pid):
         await asyncio.sleep(fault.lasts_s)
-    await world.until_ready("control plane")
+    await tested.until_ready("control plane")
 
 
-async def unread_streams(world: World, fault: Fault) -> None:
+async def unread_streams(tested: TestedMesh, fault: Fault) -> None:
     """One identity of the mesh asks for everything on many streams, and reads none of it."""
-    plane = world.mesh.plan.block.control_plane
-    hog = mesh_client_context(
-        world.mesh, world.directory / "hog", "spiffe://cluster.local/ns/default/sa/hog"
-    )
-    hog.set_alpn_protocols(["h2"])
+    plane = tested.mesh.plan.block.control_plane
+    token = tested.directory / "hog-token"
+    issuer = TokenIssuer(tested.mesh.state.tokens, _ISSUER)
+    token.write_text(issuer.issue("default", "hog", _AUDIENCE, timedelta(hours=1)))
     prefix = f"hog-{fault.number}"
-    async with stalled_streams((plane, 15012), _STREAMS, node_prefix=prefix, tls=hog):
+    async with stalled_streams((plane, 15012), _STREAMS, node_prefix=prefix, token=token):
         await asyncio.sleep(fault.lasts_s)
-    await world.until_ready("control plane")
+    await tested.until_ready("control plane")
 
 
 @contextmanager

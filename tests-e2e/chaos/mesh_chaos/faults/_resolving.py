@@ -4,19 +4,19 @@ import asyncio
 
 from mesh_chaos._resolvers import Mood
 from mesh_chaos._schedule import Fault
-from mesh_chaos._world import World
+from mesh_chaos._tested_mesh import TestedMesh
 
 
-async def resolver_dead(world: World, fault: Fault) -> None:
-    await _moody(world, fault, Mood.DEAD)
+async def resolver_dead(tested: TestedMesh, fault: Fault) -> None:
+    await _moody(tested, fault, Mood.DEAD)
 
 
-async def resolver_lying(world: World, fault: Fault) -> None:
-    await _moody(world, fault, Mood.LYING)
+async def resolver_lying(tested: TestedMesh, fault: Fault) -> None:
+    await _moody(tested, fault, Mood.LYING)
 
 
-async def _moody(world: World, fault: Fault, mood: Mood) -> None:
-    resolver = world.resolvers[fault.target]
+async def _moody(tested: TestedMesh, fault: Fault, mood: Mood) -> None:
+    resolver = tested.resolvers[fault.target]
     resolver.mood = mood
     try:
         await asyncio.sleep(fault.lasts_s)

@@ -19,6 +19,7 @@ from mesh_chaos._traffic import Questions, Requests
 from mesh_chaos._waiting import NotSoon, soon
 from mesh_e2e import Target, Unanswered, alive, send
 from mesh_local import RunningMesh, RunningWorkload
+from mesh_testkit import SmallDisk
 
 LIFETIME_S = 60
 RENEWAL_S = 9.0
@@ -31,8 +32,8 @@ SERVICES = {"caller": "caller", "backend-1": "backend", "backend-2": "backend"} 
 EDGE_HOST = "shop.example"
 OUTSIDE = "outside.example"
 OUTSIDE_ADDRESS = "192.0.2.77"
-WORKLOAD_DISK_BYTES = 24 << 20
-CA_DISK_BYTES = 2 << 20
+WORKLOAD_DISK_KIB = 24 << 10
+CA_DISK_KIB = 2 << 10
 
 _MESH = """\
     mesh: {{certificateLifetime: {lifetime}s, drain: 1s}}
@@ -84,7 +85,7 @@ class Binaries:
 
 
 @dataclass(slots=True, kw_only=True)
-class World:
+class TestedMesh:
     """The running mesh, and what has happened to it.
 
     edition: of the configuration that must be in use once it is calm. problems: what went wrong
@@ -96,6 +97,7 @@ class World:
     edge_port: int
     parts: Mapping[str, Part]
     resolvers: Mapping[str, Resolver]
+    disks: Mapping[str, SmallDisk]
     environment: Mapping[str, str]
     binaries: Binaries
     edition: int = 0
