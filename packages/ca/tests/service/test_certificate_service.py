@@ -1,6 +1,7 @@
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -26,7 +27,7 @@ from mesh_ca import (
     certificate_service,
     grpc_credentials,
 )
-from mesh_ca.service._certificate_service import lifetime_of
+from mesh_ca.service._certificate_service import ServicerContext, lifetime_of
 from mesh_ca.testing import FixedAuthenticator, signing_request, throwaway_authority
 from mesh_protos import CREATE_CERTIFICATE
 from mesh_protos.ca_pb2 import IstioCertificateRequest, IstioCertificateResponse
@@ -314,8 +315,13 @@ async def test_every_certificate_leaves_an_audit_record(
     serve: Serve, authority: Authority, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
+
+    def behind_an_acceptor(context: ServicerContext) -> Credentials:
+        """Returns what is known of the caller, of whom gRPC itself sees another address."""
+        return replace(grpc_credentials(context), address="ipv4:10.0.0.1:4711")
+
     handler = certificate_service(
-        authority, FixedAuthenticator(CART), credentials_of=grpc_credentials
+        authority, FixedAuthenticator(CART), credentials_of=behind_an_acceptor
     )
     async with serve(authority, handler) as port, trusting(authority, port) as channel:
         chains = [await ask(channel, request(seconds)) for seconds in (0, 60)]
@@ -329,7 +335,7 @@ async def test_every_certificate_leaves_an_audit_record(
     ]
     assert all(record["identities"] == (CART,) for record in records)
     assert all(record["authenticated_by"] == "fixed" for record in records)
-    assert all("127.0.0.1" in record["peer"] or "::1" in record["peer"] for record in records)
+    assert all(record["peer"] == "ipv4:10.0.0.1:4711" for record in records)
 
 
 async def test_metrics_count_under_istios_names(serve: Serve, authority: Authority) -> None:

@@ -14,12 +14,18 @@ class ListenError(XdsServerError):
 
 
 class Refused(XdsServerError):
-    """Raised by an `Admit`: the stream ends with this status and this message."""
+    """Raised by an `Admit`: the stream ends with this status and this message.
 
-    def __init__(self, code: grpc.StatusCode, message: str) -> None:
+    logged_reason: for the log of the server, where it may say more than the client may know.
+    """
+
+    def __init__(
+        self, code: grpc.StatusCode, message: str, *, logged_reason: str | None = None
+    ) -> None:
         super().__init__(message)
         self.code = code
         self.message = message
+        self.logged_reason = message if logged_reason is None else logged_reason
 
 
 class StreamRefused(Refused):

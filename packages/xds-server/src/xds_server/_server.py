@@ -39,6 +39,7 @@ from xds_server.streams._connection import Connection, Taken, Write
 from xds_server.streams._dependencies import Dependencies
 from xds_server.streams._inbox import Read
 from xds_server.streams._needs_push import NeedsPush
+from xds_server.streams._stream_log import RefusalLog
 from xds_server.streams._stream_opener import StreamOpener
 from xds_server.streams._unserved import UnservedTypes
 from xds_server.streams.pushes._push_description import PushDescriptions
@@ -143,6 +144,7 @@ class XdsServer(Generic[C]):
             unserved=UnservedTypes(
                 self._metrics, served=generators, reported=config.reported_types
             ),
+            refusals=RefusalLog(clock),
             is_behind=self._is_behind,
         )
         self._observer = observer

@@ -15,12 +15,16 @@ from mesh_ca.callers._self_renewal import ShownCertificate
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credentials:
-    """The metadata and the client certificate of a call, by which its caller is authenticated."""
+    """The metadata and the client certificate of a call, by which its caller is authenticated.
+
+    address: of the caller, for the log; never a proof.
+    """
 
     metadata: Mapping[str, str] = field(repr=False)  # lower-case keys; holds tokens
     encrypted: bool
     certificate_chain: tuple[bytes, ...] = ()
     """DER, leaf first, already verified by the TLS layer; empty if there is none."""
+    address: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

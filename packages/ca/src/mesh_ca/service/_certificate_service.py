@@ -29,6 +29,7 @@ from mesh_ca.authority._authority import DEFAULT_LIFETIME, Authority, Issued
 from mesh_ca.callers._authenticator import Authenticator, Caller, Credentials
 from mesh_ca.callers._self_renewal import SELF_RENEWAL_LIMIT, renewed_lifetime
 from mesh_ca.service._audit import write_audit_record
+from mesh_ca.service._refusal_log import RefusalLog
 from mesh_protos import CREATE_CERTIFICATE
 from mesh_protos.ca_pb2 import IstioCertificateRequest, IstioCertificateResponse
 
@@ -102,6 +103,7 @@ def certificate_service(
         is_key_revoked=is_key_revoked,
         sign=sign,
         metrics=CertificateMetrics(registry or CollectorRegistry(), authority),
+        refusals=RefusalLog(),
     )
     _, service_name, method_name = CREATE_CERTIFICATE.split("/")
     handler = grpc.unary_unary_rpc_method_handler(
@@ -123,6 +125,7 @@ def grpc_credentials(context: ServicerContext) -> Credentials:
         metadata=metadata,
         encrypted=auth.get("transport_security_type") == [b"ssl"],
         certificate_chain=tuple(_der(pem) for pem in auth.get("x509_pem_cert", ())),
+        address=context.peer(),
     )
 
 
@@ -149,31 +152,33 @@ class _CertificateService:
     is_key_revoked: Callable[[str], bool]
     sign: Sign | None
     metrics: CertificateMetrics
+    refusals: RefusalLog
 
     async def create_certificate(
         self, data: bytes, context: ServicerContext
     ) -> IstioCertificateResponse:
         self.metrics.requests.inc()
+        credentials = self.credentials_of(context)
         try:
-            answer = await self._answer(data, context)
+            answer = await self._answer(data, credentials)
         except Exception:
-            log.exception("certificate request failed", extra={"peer": context.peer()})
+            log.exception("certificate request failed", extra={"peer": credentials.address})
             answer = _Refusal(grpc.StatusCode.INTERNAL, "internal error")
         if isinstance(answer, _Refusal):
             await context.abort(answer.code, answer.message)
         return answer
 
     async def _answer(
-        self, data: bytes, context: ServicerContext
+        self, data: bytes, credentials: Credentials
     ) -> IstioCertificateResponse | _Refusal:
-        peer = context.peer()
+        peer = credentials.address
         if len(data) > _MOST_REQUEST_BYTES:
             return _Refusal(
                 grpc.StatusCode.RESOURCE_EXHAUSTED,
                 f"request of {len(data)} bytes, at most {_MOST_REQUEST_BYTES} are taken",
             )
         try:
-            caller = await self.authenticator.authenticate(self.credentials_of(context))
+            caller = await self.authenticator.authenticate(credentials)
             return await self._signed(IstioCertificateRequest.FromString(data), caller, peer)
         except DecodeError:
             return _Refusal(
@@ -182,7 +187,7 @@ class _CertificateService:
             )
         except NotAuthenticated as error:
             self.metrics.authentication_failures.inc()
-            log.warning("caller not authenticated", extra={"peer": peer, "reason": str(error)})
+            self.refusals.unauthenticated(peer, str(error))
             return _Refusal(grpc.StatusCode.UNAUTHENTICATED, error.status_message)
 
     async def _signed(
@@ -233,6 +238,7 @@ class _CertificateService:
         # Without an await after it was signed: a caller that hangs up now still leaves its record.
         self.metrics.issued.inc()
         write_audit_record(issued, caller, peer)
+        self.refusals.issued(caller, peer)
         return issued
 
     def _refusal(self, error: SigningError, caller: Caller, peer: str) -> _Refusal:
@@ -242,16 +248,7 @@ class _CertificateService:
             self.metrics.unreadable_requests.inc()
         elif kind == "IDENTITY_ERROR":
             self.metrics.unusable_identities.inc()
-        log.log(
-            logging.ERROR if kind == "CA_NOT_READY" else logging.WARNING,
-            "certificate refused",
-            extra={
-                "identities": caller.identities,
-                "peer": peer,
-                "error": kind,
-                "reason": str(error),
-            },
-        )
+        self.refusals.refused(caller, peer, kind=kind, reason=str(error))
         return refusal
 
 

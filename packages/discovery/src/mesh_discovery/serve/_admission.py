@@ -6,7 +6,6 @@ Istio they are believed; here they are sent what is public, unless the operator 
 to be believed.
 """
 
-import logging
 from collections.abc import Callable
 
 import grpc
@@ -25,8 +24,6 @@ from mesh_discovery.plan._proxy import (
 from mesh_discovery.serve._drain_time import drain_time_of
 from mesh_identity import InvalidSpiffeId, SpiffeId
 from xds_server import Admission, Node, Peer, Refused
-
-log = logging.getLogger(__name__)
 
 
 class ProxyAdmission:
@@ -63,10 +60,6 @@ class ProxyAdmission:
         except NodeError as error:
             raise Refused(grpc.StatusCode.INVALID_ARGUMENT, str(error)) from error
         if identities and not any(speaks_for(identity, proxy) for identity in identities):
-            log.warning(
-                "proxy refused: its identity is another's",
-                extra={"node": node.id, "peer": peer.address, "identities": identities},
-            )
             wanted = f"namespace {proxy.namespace}"
             if proxy.service_account:
                 wanted += f" and service account {proxy.service_account}"
@@ -87,16 +80,17 @@ class ProxyAdmission:
         try:
             caller = await self._authenticator.authenticate(credentials(peer))
         except NotAuthenticated as error:
-            log.warning(
-                "proxy not authenticated", extra={"peer": peer.address, "reason": str(error)}
-            )
-            raise Refused(grpc.StatusCode.UNAUTHENTICATED, error.status_message) from error
+            raise Refused(
+                grpc.StatusCode.UNAUTHENTICATED,
+                error.status_message,
+                logged_reason=f"not authenticated: {error}",
+            ) from error
         except CaError as error:
-            log.error(
-                "callers can't be authenticated",
-                extra={"peer": peer.address, "reason": str(error)},
-            )
-            raise Refused(grpc.StatusCode.UNAVAILABLE, "can't authenticate callers now") from error
+            raise Refused(
+                grpc.StatusCode.UNAVAILABLE,
+                "can't authenticate callers now",
+                logged_reason=f"callers can't be authenticated: {error}",
+            ) from error
         return caller.identities
 
 
@@ -106,6 +100,7 @@ def credentials(peer: Peer) -> Credentials:
         metadata=peer.metadata,
         encrypted=peer.encrypted,
         certificate_chain=peer.certificate_chain,
+        address=peer.address,
     )
 
 

@@ -1,4 +1,4 @@
-"""Requests that end their stream: each is counted, and the first of a peer is logged.
+"""Requests that end their stream: each is counted, and logged if it is no repeat.
 
 A client that is refused comes back at once with the same request, again and again.
 """
@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 import grpc
 
-from mesh_lifecycle import Clock
-from mesh_listening import LogLimiter
+from mesh_lifecycle import Clock, RepeatLog
 from xds_server._errors import BadRequest
 from xds_server.streams._admission import Peer
 
@@ -20,29 +19,20 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_QUIET_S = 60.0
-
 
 class BadRequests:
     """The requests that one server has refused."""
 
     def __init__(self, metrics: Metrics, *, clock: Clock) -> None:
         self._metrics = metrics
-        self._log_limiter = LogLimiter(quiet_s=_QUIET_S, now=clock.monotonic)
+        self._log = RepeatLog(log, "requests refused", now=clock.monotonic)
 
     def record(self, bad: BadRequest, peer: str, *, client: str | None = None) -> None:
-        """Count a request of a peer, which `peer_name` names, and log the first."""
+        """Count a request of a peer, which `peer_name` names, and log it if it is no repeat."""
         self._metrics.bad_requests.inc(bad.code.name.lower())
-        if self._log_limiter.begins(f"{bad.code.name} {peer}"):
-            log.warning(
-                "requests refused",
-                extra={
-                    "peer": peer,
-                    "client": client,
-                    "code": bad.code.name,
-                    "reason": bad.message,
-                },
-            )
+        facts = {"peer": peer, "client": client, "code": bad.code.name, "reason": bad.message}
+        # Not by its reason, which has numbers of the request in it.
+        self._log.happened(f"{peer} {bad.code.name}", facts=facts)
 
 
 def missing_request(max_request_bytes: int) -> BadRequest:

@@ -30,7 +30,7 @@ from xds_server.sources._generator import Client
 from xds_server.streams._dependencies import Dependencies
 from xds_server.streams._inbox import Inbox, Parse, Read
 from xds_server.streams._limits import check_names, too_large_response
-from xds_server.streams._stream_log import log_not_read, log_refusal, log_sent, log_too_large
+from xds_server.streams._stream_log import log_not_read, log_sent, log_too_large
 from xds_server.streams._unserved import empty_answer
 from xds_server.streams.pushes._current_push import CurrentPush
 from xds_server.streams.pushes._last_push import PushCounts
@@ -247,7 +247,14 @@ class Connection(Generic[C]):
         check_names(self._state.subscriptions.get(type_url), config=self._server.config)
         if received.refused is not None:
             self._server.metrics.rejected(short_name(type_url))
-            log_refusal(self._nack_of(type_url), before, client=self.client.id, type_url=type_url)
+            self._server.refusals.refused(
+                self._nack_of(type_url),
+                node=self.client.node.id,
+                client=self.client.id,
+                type_url=type_url,
+            )
+        elif before is not None and self._nack_of(type_url) is None:
+            self._server.refusals.accepted(node=self.client.node.id, type_url=type_url)
         if received.stale:
             self._server.metrics.expired_nonces.inc(short_name(type_url))
         if received.queries and self._must_catch_up(received.queries):

@@ -12,6 +12,7 @@ from xds_server._config import ServerConfig
 from xds_server.monitoring._observer import StreamObserver
 from xds_server.pushing._write_room import WriteRoom
 from xds_server.sources._generator import Generator
+from xds_server.streams._stream_log import RefusalLog
 from xds_server.streams._unserved import UnservedTypes
 from xds_server.streams.pushes._push_description import PushDescriptions
 
@@ -42,4 +43,5 @@ class Dependencies(msgspec.Struct, Generic[C], frozen=True, kw_only=True):
     write_room: WriteRoom
     descriptions: PushDescriptions
     unserved: UnservedTypes
+    refusals: RefusalLog
     is_behind: IsBehind[C]

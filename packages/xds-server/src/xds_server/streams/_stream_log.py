@@ -5,37 +5,32 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 
+from mesh_lifecycle import Clock, RepeatLog
 from xds_server.monitoring._status import Nack
 from xds_server.protocol._response import Response
 
 log = logging.getLogger(__name__)
 
-_ALL_LOGGED = 10
-"""Refusals in a row that are logged if each has a reason of its own."""
-_LOGGED_COUNTS = frozenset(10**power for power in range(1, 10))
-"""Of more refusals, and of those with one reason, the 10th, 100th, 1000th and so on are logged."""
 
-
-def log_refusal(nack: Nack | None, before: Nack | None, *, client: str, type_url: str) -> None:
-    """Log a refusal when it is the first or has another reason, and then ever more rarely.
+class RefusalLog:
+    """Logs responses that clients refuse, and when they accept them again.
 
     A client that refuses a response usually refuses the next one like it, too.
     """
-    if nack is None:
-        return
-    same = before is not None and (before.code, before.message) == (nack.code, nack.message)
-    if (same or nack.count > _ALL_LOGGED) and nack.count not in _LOGGED_COUNTS:
-        return
-    log.warning(
-        "response refused by client",
-        extra={
-            "client": client,
-            "type_url": type_url,
-            "code": nack.code,
-            "reason": nack.message,
-            "times": nack.count,
-        },
-    )
+
+    def __init__(self, clock: Clock) -> None:
+        self._log = RepeatLog(log, "response refused by client", now=clock.monotonic)
+
+    def refused(self, nack: Nack | None, *, node: str, client: str, type_url: str) -> None:
+        """Note a refusal. node: of the client, whose streams are one client here."""
+        if nack is None:
+            return
+        facts = {"client": client, "type_url": type_url, "code": nack.code}
+        self._log.happened(f"{node} {type_url}", reason=nack.message, facts=facts)
+
+    def accepted(self, *, node: str, type_url: str) -> None:
+        """Note that a client whose last answer was a refusal accepts responses again."""
+        self._log.ended(f"{node} {type_url}")
 
 
 def log_sent(response: Response, *, client: str) -> None:

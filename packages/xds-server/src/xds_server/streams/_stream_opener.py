@@ -14,13 +14,14 @@ from typing import Any, Generic, TypeVar
 
 import grpc
 
-from mesh_lifecycle import Clock
+from mesh_lifecycle import Clock, RepeatLog
 from xds_server._errors import BadRequest, Refused, StreamRefused
 from xds_server.protocol._node import Node
 from xds_server.protocol._request import DeltaRequest, Parsed, SotwRequest
 from xds_server.protocol._request_parsing import parse_delta, parse_sotw
 from xds_server.sources._generator import Client
 from xds_server.streams._admission import Admit, Peer
+from xds_server.streams._bad_requests import peer_name
 from xds_server.streams._connection import Connection
 from xds_server.streams._dependencies import Dependencies
 from xds_server.streams._endpoints_in_doubt import EndpointsInDoubt
@@ -36,6 +37,9 @@ log = logging.getLogger(__name__)
 
 C = TypeVar("C")
 
+_LONGEST_NAME = 300
+"""Characters of a node's name in the log: a client chooses it."""
+
 
 class StreamOpener(Generic[C]):
     """Opens the streams of one server."""
@@ -47,6 +51,7 @@ class StreamOpener(Generic[C]):
         self._dependencies = dependencies
         self._config = dependencies.config
         self._admit = admit
+        self._refused = RepeatLog(log, "client refused", now=clock.monotonic)
         self._clock = clock
         self._rate = RateLimit(
             self._config.streams_per_second,
@@ -109,14 +114,16 @@ class StreamOpener(Generic[C]):
                 grpc.StatusCode.INVALID_ARGUMENT,
                 "missing node information: the first request of a stream needs node.id",
             )
+        subject = f"{peer_name(peer)} {node.id[:_LONGEST_NAME]}"
         try:
             admission = await self._admit(node, peer)
         except Refused as refused:
-            log.warning(
-                "client refused",
-                extra={"node": node.id, "address": peer.address, "reason": refused.message},
+            facts = {"node": node.id[:_LONGEST_NAME], "address": peer.address}
+            self._refused.happened(
+                subject, reason=refused.logged_reason, facts={**facts, "code": refused.code.name}
             )
             raise
+        self._refused.ended(subject)
         return Client(
             id=f"{node.id}-{next(self._stream_numbers)}",
             node=node,
