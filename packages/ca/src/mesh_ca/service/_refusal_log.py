@@ -17,13 +17,13 @@ class RefusalLog:
         self._not_ready = RepeatLog(log, "no certificates can be issued", level=logging.ERROR)
 
     def unauthenticated(self, peer: str, reason: str) -> None:
-        """Note a caller that has proved to be nobody. peer: its address, with a port or without."""
+        """Note a caller that has not proved who it is. peer: its address, with a port or without."""
         self._unauthenticated.happened(_host(peer), reason=reason, facts={"peer": peer})
 
     def refused(self, caller: Caller, peer: str, *, kind: str, reason: str) -> None:
         """Note a request that was not signed. kind: the error's name in the metrics."""
         facts = {"identities": caller.identities, "peer": peer, "error": kind}
-        if kind == "CA_NOT_READY":  # whoever asks
+        if kind == "CA_NOT_READY":  # for all callers
             self._not_ready.happened("", reason=reason, facts=facts)
         else:
             self._refused.happened(caller.identities[0], reason=reason, facts=facts)
