@@ -17,7 +17,7 @@ class RefusalLog:
         self._not_ready = RepeatLog(log, "no certificates can be issued", level=logging.ERROR)
 
     def unauthenticated(self, peer: str, reason: str) -> None:
-        """Note a caller that has not proved who it is. peer: its address, with a port or without."""
+        """Note a caller that has not proved who it is. peer: its address."""
         self._unauthenticated.happened(_host(peer), reason=reason, facts={"peer": peer})
 
     def refused(self, caller: Caller, peer: str, *, kind: str, reason: str) -> None:
