@@ -1,8 +1,9 @@
 """The secure port's certificate is renewed in time, and a failure keeps the one there is."""
 
+import resource
 import ssl
-from collections.abc import Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, contextmanager
 from datetime import timedelta
 
 import pytest
@@ -57,6 +58,50 @@ async def test_it_is_renewed_at_half_of_its_life_and_kept_when_that_fails() -> N
         await clock.advance(600)
 
         assert certificate.context() is not first
+
+
+@pytest.mark.parametrize("jump_s", [40 * 60, 3 * 24 * 3600, -2 * 24 * 3600])
+async def test_a_clock_that_is_set_gets_a_certificate_that_counts_within_seconds(
+    jump_s: float,
+) -> None:
+    clock = ManualClock()
+    lifetime = timedelta(days=365)
+    authority = Flaky(throwaway_authority(clock=clock.now, root_lifetime=lifetime))
+    clock.jump(10 * 24 * 3600)
+    async with serving(authority, ["localhost"], clock=clock) as certificate:
+        first = certificate.context()
+        clock.jump(jump_s)
+        await clock.advance(6)
+        assert certificate.context() is not first
+        assert authority.tries == 2
+        await clock.advance(600)
+        assert authority.tries == 2
+
+
+async def test_a_process_without_a_descriptor_left_keeps_its_certificate_and_tries_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    clock = ManualClock()
+    authority = Flaky(throwaway_authority(clock=clock.now))
+    async with serving(authority, ["localhost"], clock=clock) as certificate:
+        first = certificate.context()
+        with no_descriptors_left():
+            await clock.advance(31 * 60)
+        assert certificate.context() is first
+        assert "serving certificate not renewed" in caplog.text
+        await clock.advance(120)
+        assert certificate.context() is not first
+
+
+@contextmanager
+def no_descriptors_left() -> Iterator[None]:
+    """Take all that the process may have."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 async def test_other_names_get_another_certificate_at_once() -> None:

@@ -11,6 +11,7 @@ from mesh_identity._client_certificate import (
     fetch_client_certificate,
 )
 from mesh_identity._learned_roots import LearnedRoots
+from mesh_identity._memory_file import memory_file
 from mesh_identity._presented import Validity, described_roots
 from mesh_identity._roots_context import NoUsableRoots, roots_context
 from mesh_identity._spiffe import (
@@ -56,6 +57,7 @@ __all__ = [
     "ClientCertificate",
     "NoClientCertificate",
     "fetch_client_certificate",
+    "memory_file",
     # the machine's roots
     "SYSTEM",
     "NoSystemRoots",

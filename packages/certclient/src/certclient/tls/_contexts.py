@@ -30,8 +30,7 @@ from certclient.tls._context_settings import (
     refused_method,
 )
 from certclient.x509._certificate import Certificate
-from certclient.x509._memory_file import memory_file
-from mesh_identity import InvalidSpiffeId, SpiffeId
+from mesh_identity import InvalidSpiffeId, SpiffeId, memory_file
 
 
 def server_context(

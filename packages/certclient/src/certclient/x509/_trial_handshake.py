@@ -10,7 +10,7 @@ import ssl
 from typing import NoReturn
 
 from certclient._errors import CertificateRejected
-from certclient.x509._memory_file import memory_file
+from mesh_identity import memory_file
 
 _NO_CHECK_TIME = 0x200000
 """X509_V_FLAG_NO_CHECK_TIME: the caller checks the times, by its own clock."""

@@ -3,7 +3,6 @@
 import logging
 import random
 import ssl
-import tempfile
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -14,10 +13,13 @@ from typing import Protocol
 from cryptography import x509
 
 from mesh_ca import CaError
+from mesh_identity import memory_file
 from mesh_lifecycle import Backoff, Clock, SystemClock, in_background
 from xds_server import server_context
 
 log = logging.getLogger(__name__)
+
+_LOOK_EVERY_S = 5.0
 
 
 class CertificateIssuer(Protocol):
@@ -37,11 +39,20 @@ class CertificateIssuer(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Issued:
-    """A certificate, for which names, and until when (Unix seconds)."""
+    """A certificate, for which names, when it was issued, and when it counts (Unix seconds)."""
 
     context: ssl.SSLContext
     names: tuple[str, ...]
+    at: float
+    begins: float
     expires: float
+
+    def is_due(self, now: float) -> bool:
+        """Say whether another one is needed: half of its time is over, or it counts only later.
+
+        The latter is so when a clock that was ahead has been set right.
+        """
+        return not self.begins <= now < (self.at + self.expires) / 2
 
 
 class ServingCertificate:
@@ -68,14 +79,17 @@ class ServingCertificate:
         self._newest = self._issue()
 
     async def renew(self, clock: Clock) -> None:
-        """Renew at half of what is left, for ever; a failure keeps the certificate there is."""
+        """Renew at half of its time, for ever; a failure keeps the certificate there is."""
         while True:
-            await clock.sleep(max((self._newest.expires - clock.now()) / 2, 1.0))
+            # Often, as the time of day may be set, and a suspended machine sleeps no longer for it.
+            await clock.sleep(_LOOK_EVERY_S)
+            if not self._newest.is_due(clock.now()):
+                continue
             for delay in Backoff(initial_s=1, maximum_s=60).delays(random.Random()):
                 try:
                     self.issue()
                     break
-                except CaError as error:
+                except (CaError, OSError) as error:  # OSError: no file descriptor is left
                     log.error(
                         "serving certificate not renewed",
                         extra={"reason": str(error), "again_in_s": delay},
@@ -83,7 +97,9 @@ class ServingCertificate:
                     await clock.sleep(delay)
 
 
-def _issued(authority: CertificateIssuer, names: tuple[str, ...], lifetime: timedelta) -> _Issued:
+def _issued(
+    authority: CertificateIssuer, names: tuple[str, ...], lifetime: timedelta, *, now: float
+) -> _Issued:
     key_pem, chain_pem = authority.issue_server_certificate(names, lifetime)
     leaf = x509.load_pem_x509_certificate(chain_pem)
     log.info(
@@ -97,18 +113,17 @@ def _issued(authority: CertificateIssuer, names: tuple[str, ...], lifetime: time
     return _Issued(
         context=_context(key_pem, chain_pem, authority.root_pem),
         names=names,
+        at=now,
+        begins=leaf.not_valid_before_utc.timestamp(),
         expires=leaf.not_valid_after_utc.timestamp(),
     )
 
 
 def _context(key_pem: bytes, chain_pem: bytes, root_pem: bytes) -> ssl.SSLContext:
-    # The ssl module reads keys from files only: one that no one else can open, for a moment.
-    with tempfile.TemporaryDirectory(prefix="mesh-discovery-") as directory:
-        chain, key = Path(directory, "chain.pem"), Path(directory, "key.pem")
-        chain.write_bytes(chain_pem)
-        key.touch(mode=0o600)
-        key.write_bytes(key_pem)
-        context = server_context(certificate_chain=chain, private_key=key, client_roots=root_pem)
+    # The ssl module reads keys from files only.
+    with memory_file(key_pem + chain_pem) as name:
+        pair = Path(name)
+        context = server_context(certificate_chain=pair, private_key=pair, client_roots=root_pem)
     # What Python adds to these for TLS 1.2, CBC with SHA-2, no client of ours needs.
     context.set_ciphers("ECDHE+AESGCM:ECDHE+CHACHA20")
     return context
@@ -129,12 +144,14 @@ async def serving_certificate(
     seconds.
     """
 
+    clock = clock or SystemClock()
+
     def issue() -> _Issued:
-        issued = _issued(authority, tuple(names()), lifetime)
+        issued = _issued(authority, tuple(names()), lifetime, now=clock.now())
         on_issued(issued.expires)
         return issued
 
     certificate = ServingCertificate(issue(), issue, names=names)
-    renewing = certificate.renew(clock or SystemClock())
+    renewing = certificate.renew(clock)
     async with in_background(renewing, name="serving certificate"):
         yield certificate
