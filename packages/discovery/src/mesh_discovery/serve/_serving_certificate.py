@@ -143,7 +143,6 @@ async def serving_certificate(
     names: those that are wanted now. on_issued: told when each certificate expires, in Unix
     seconds.
     """
-
     clock = clock or SystemClock()
 
     def issue() -> _Issued:
