@@ -16,8 +16,8 @@ def test_the_example_prints_what_the_readme_says() -> None:
     assert done.stdout == printed
 
 
-def test_aiohttp_is_not_loaded_before_it_is_used() -> None:
-    look = "import sys, mesh_address_guard; print('aiohttp' in sys.modules)"
+def test_http_is_not_loaded_before_it_is_used() -> None:
+    look = "import sys, mesh_address_guard; print('h11' in sys.modules)"
     command = [sys.executable, "-c", look]
     found = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert found == "False\n"

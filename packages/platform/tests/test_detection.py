@@ -98,6 +98,10 @@ BAD: dict[str, tuple[bytes, str]] = {
         b"HTTP/1.1 200 x\r\nContent-Length: 20000000\r\n\r\n" + b"x" * 20_000_000,
         "more than 65536 bytes",
     ),
+    "answers of status 1xx without an end": (
+        b"HTTP/1.1 103 x\r\n\r\n" * 10_000,
+        "sent more than 131072 bytes",
+    ),
     "redirect": (
         b"HTTP/1.1 302 x\r\nLocation: http://127.0.0.1/\r\nContent-Length: 0\r\n\r\n",
         "answered 302",

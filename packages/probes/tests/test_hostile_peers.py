@@ -234,3 +234,23 @@ async def test_a_program_without_file_descriptors_left_gets_an_outcome(action: A
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
     assert not outcome.healthy
     assert outcome.reason.endswith(": too many open files")
+
+
+METADATA = [
+    "169.254.169.254",
+    "2852039166",
+    "0xa9fea9fe",
+    "[::ffff:169.254.169.254]",
+    "fd00:ec2::254",
+    "fe80::1%lo",
+]
+
+
+@pytest.mark.parametrize("host", METADATA)
+@pytest.mark.parametrize("kind", [HttpGet, TcpSocket, GrpcHealth])
+async def test_no_probe_connects_to_a_metadata_service(
+    kind: type[HttpGet | TcpSocket | GrpcHealth], host: str
+) -> None:
+    outcome = await check(Probe(action=kind(port=80, host=host), timeout_s=60), host="127.0.0.1")
+    assert not outcome.healthy
+    assert "is a blocked address" in outcome.reason

@@ -138,6 +138,17 @@ async def test_an_application_costs_no_metrics_but_its_own(
         assert "without all metrics" in record.getMessage()
 
 
+METADATA = ["169.254.169.254", "2852039166", "::ffff:169.254.169.254", "fd00:ec2::254"]
+
+
+@pytest.mark.parametrize("host", METADATA)
+async def test_no_source_is_at_a_metadata_service(host: str) -> None:
+    source = application_source(80, host=host)
+    with pytest.raises(FetchError, match="is a blocked address"):
+        async with opened(source, query="", headers=(), max_bytes=1000):
+            pass
+
+
 async def test_a_refused_connection_is_counted(serve: Serve, free_port: Callable[[], int]) -> None:
     merging = Merging(envoy=await serve(Peer(ENVOY)), applications=[free_port()])
     failures, scraped = await merging.scrape_and_count()

@@ -1,8 +1,10 @@
+import asyncio
 import base64
 import random
 import sys
 import time
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -225,7 +227,7 @@ async def test_server_by_http_on_this_machine_needs_no_roots(tmp_path: Path) -> 
 
 async def test_nothing_listens() -> None:
     url = f"http://127.0.0.1:{find_free_port()}/"
-    with pytest.raises(ExchangeUnavailable, match="Cannot connect"):
+    with pytest.raises(ExchangeUnavailable, match="cannot be connected to: connection refused"):
         await Rfc8693Exchanger(Rfc8693Config(url=url, max_retries=1)).exchange(REQUEST)
 
 
@@ -244,11 +246,11 @@ async def test_root_file_is_read_anew_and_decides(
         root.write_text(content)
         await refused(r"root\.pem holds no readable PEM certificate")
     root.write_bytes(Authority().root_pem)
-    await refused("certificate verify failed")
+    await refused("certificate does not verify")
     root.write_bytes("# r\u00f6\u00f6t\n".encode() + tls.root.read_bytes())
     assert (await exchanger.exchange(REQUEST)).value
     root.write_bytes(Authority().root_pem)
-    await refused("certificate verify failed")
+    await refused("certificate does not verify")
     assert len(server.requests) == 1
 
 
@@ -270,7 +272,7 @@ async def test_certificate_of_another_name_is_refused(tmp_path: Path) -> None:
     (tmp_path / "root.pem").write_bytes(authority.root_pem)
     async with FakeAuthorizationServer(certificate=tmp_path / "server.pem") as server:
         config = Rfc8693Config(url=server.url, root_certificate=tmp_path / "root.pem")
-        with pytest.raises(ExchangeUnavailable, match="certificate verify failed"):
+        with pytest.raises(ExchangeUnavailable, match="certificate does not verify"):
             await Rfc8693Exchanger(config).exchange(REQUEST)
     assert not server.requests
 
@@ -314,8 +316,49 @@ def test_settings_that_can_not_be_right() -> None:
 
 
 def test_missing_library_is_told_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "aiohttp", None)
+    monkeypatch.setitem(sys.modules, "h11", None)
+    monkeypatch.delitem(sys.modules, "mesh_address_guard._bounded_fetch", raising=False)
     monkeypatch.delitem(sys.modules, "mesh_token_exchange._https", raising=False)
     monkeypatch.delattr("mesh_token_exchange._https", raising=False)
     with pytest.raises(InvalidConfig, match=r"install mesh-token-exchange\[http\]"):
         Rfc8693Exchanger(Rfc8693Config(url="https://a/"))
+
+
+@pytest.mark.parametrize(
+    "url", ["https://169.254.169.254/token", "https://0xa9fea9fe/", "https://[fd00:ec2::254]/"]
+)
+async def test_no_token_is_shown_to_a_metadata_service(url: str, tls: Tls) -> None:
+    exchanger = Rfc8693Exchanger(Rfc8693Config(url=url, root_certificate=tls.root))
+    with pytest.raises(ExchangeUnavailable, match="is at a blocked address"):
+        await exchanger.exchange(REQUEST)
+
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+HOSTILE = {
+    "answers of status 1xx": (b"", b"HTTP/1.1 103 Early Hints\r\n\r\n" * 100, "status 1xx"),
+    "headers": (OK, b"X: y\r\n" * 1000, "a head of more than"),
+    "chunks of a byte": (
+        OK + b"Transfer-Encoding: chunked\r\n\r\n",
+        b"1\r\n \r\n" * 1000,
+        "less than 64 bytes",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", HOSTILE)
+async def test_a_server_that_sends_without_an_end_is_left_at_once(what: str) -> None:
+    first, again, reason = HOSTILE[what]
+
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError):
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(first)
+            while not writer.transport.is_closing():
+                writer.write(again)
+                await writer.drain()
+        writer.transport.abort()
+
+    async with await asyncio.start_server(handle, "127.0.0.1", 0) as server:
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+        with pytest.raises(ExchangeUnavailable, match=reason):
+            await Rfc8693Exchanger(Rfc8693Config(url=url)).exchange(REQUEST)

@@ -2,8 +2,10 @@
 
 A program reaches more than the person does who names a URL for it: above all the metadata services
 of clouds, which give credentials to any caller, and what listens for this machine alone.
-`GuardedResolver`, for requests by aiohttp, needs `mesh-address-guard[aiohttp]`.
+`fetch_bounded`, a request that keeps to it, needs `mesh-address-guard[http]`.
 """
+
+from importlib import import_module
 
 from mesh_address_guard._address_guard import (
     METADATA,
@@ -17,7 +19,14 @@ from mesh_address_guard._address_guard import (
 
 TYPE_CHECKING = False  # as type checkers know it, without loading `typing`
 if TYPE_CHECKING:
-    from mesh_address_guard._guarded_resolver import GuardedResolver
+    from mesh_address_guard._bounded_fetch import (
+        BadAnswer,
+        ConnectFailed,
+        FetchedAnswer,
+        FetchFailed,
+        NotVerified,
+        fetch_bounded,
+    )
 
 __all__ = [
     # the judgement
@@ -29,15 +38,19 @@ __all__ = [
     "IpNetwork",
     "NotANetwork",
     "parse_networks",
-    # requests by aiohttp
-    "GuardedResolver",
+    # a request
+    "FetchedAnswer",
+    "fetch_bounded",
+    # its errors
+    "BadAnswer",
+    "ConnectFailed",
+    "FetchFailed",
+    "NotVerified",
 ]
 
 if not TYPE_CHECKING:  # a type checker would take any name for one of ours
 
     def __getattr__(name: str) -> object:
-        if name != "GuardedResolver":
+        if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from mesh_address_guard._guarded_resolver import GuardedResolver
-
-        return GuardedResolver
+        return getattr(import_module(f"{__name__}._bounded_fetch"), name)

@@ -73,10 +73,14 @@ async def _exchange(
     connection = h11.Connection(h11.CLIENT, max_incomplete_event_size=16 << 10)
     writer.write((connection.send(request) or b"") + (connection.send(h11.EndOfMessage()) or b""))
     status, found, body = 0, {}, bytearray()
+    received = 0
     while True:
         event = connection.next_event()
         if event is h11.NEED_DATA:
-            connection.receive_data(await reader.read(4096))
+            received += len(data := await reader.read(4096))
+            if received > 2 * MAX_BYTES:
+                raise NoMetadata(f"{server} sent more than {2 * MAX_BYTES} bytes")
+            connection.receive_data(data)
         elif isinstance(event, h11.Response):
             status = event.status_code
             found = {

@@ -1,7 +1,7 @@
 """Sends a form over HTTPS and reads the response within bounds.
 
 Redirects are not followed, proxies of the environment not used, and compression is not accepted.
-aiohttp is an optional dependency: `mesh-token-exchange[http]`.
+h11 is an optional dependency: `mesh-token-exchange[http]`.
 """
 
 import asyncio
@@ -11,16 +11,27 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlencode
 
-import aiohttp
-
+from mesh_address_guard import (
+    AddressBlocked,
+    AddressGuard,
+    ConnectFailed,
+    FetchFailed,
+    fetch_bounded,
+)
 from mesh_filewatch import fetch_bytes
-from mesh_identity import NoSystemRoots, NoUsableRoots, fetch_system_roots, roots_context
+from mesh_identity import (
+    HostNotResolved,
+    NoSystemRoots,
+    NoUsableRoots,
+    fetch_addresses,
+    fetch_system_roots,
+    roots_context,
+)
 from mesh_token_exchange._authorization_response import AuthorizationResponse, PassingFailure
 from mesh_token_exchange._errors import ExchangeUnavailable
 
 MAX_RESPONSE_BYTES: Final = 1 << 20
 _MAX_ROOTS_BYTES: Final = 4 << 20
-_CHUNK_BYTES = 65_536
 
 
 class Roots:
@@ -72,52 +83,23 @@ async def post_form(
     """
     try:
         async with asyncio.timeout(timeout_s):
-            return await _post_form(url, fields, headers=headers, tls=tls)
+            answer = await fetch_bounded(
+                url,
+                guard=AddressGuard(),
+                look_up=fetch_addresses,
+                max_bytes=MAX_RESPONSE_BYTES,
+                tls=tls,
+                headers={**headers, "Accept": "application/json"},
+                form=urlencode(fields).encode("ascii"),
+            )
     except TimeoutError:
-        problem: ExchangeUnavailable = PassingFailure(f"{url}: no answer within {timeout_s:g} s")
-    except aiohttp.ClientConnectorCertificateError as error:
-        problem = ExchangeUnavailable(f"{url}: {error}")
-    except aiohttp.ClientResponseError:
-        # The error has the request's headers and parts of the response, so nothing of it is told.
-        problem = ExchangeUnavailable(f"{url}: the response is not HTTP")
-    except (aiohttp.ClientError, OSError) as error:
-        problem = PassingFailure(f"{url}: {error}")
-    # Outside of the handler, so that the other error and its headers are not kept as its context.
-    raise problem
-
-
-async def _post_form(
-    url: str,
-    fields: list[tuple[str, str]],
-    *,
-    headers: Mapping[str, str],
-    tls: ssl.SSLContext | None,
-) -> AuthorizationResponse:
-    asked = {
-        **headers,
-        "Accept": "application/json",
-        "Accept-Encoding": "identity",
-        "Content-Type": "application/x-www-form-urlencoded",
-    }
-    form = urlencode(fields).encode("ascii")
-    async with (
-        aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(ssl=tls or True, force_close=True),
-            cookie_jar=aiohttp.DummyCookieJar(),
-            trust_env=False,
-            auto_decompress=False,
-        ) as session,
-        session.post(url, data=form, headers=asked, allow_redirects=False) as response,
-    ):
-        if response.headers.get("Content-Encoding", "identity") != "identity":
-            raise ExchangeUnavailable(f"{url}: the response is compressed")
-        body = bytearray()
-        async for chunk in response.content.iter_chunked(_CHUNK_BYTES):
-            body += chunk
-            if len(body) > MAX_RESPONSE_BYTES:
-                response.close()
-                raise ExchangeUnavailable(f"{url}: more than {MAX_RESPONSE_BYTES} bytes")
-        content_type = response.headers.get("Content-Type", "").partition(";")[0].strip()
-        return AuthorizationResponse(
-            status=response.status, content_type=content_type, body=bytes(body)
-        )
+        raise PassingFailure(f"{url}: no answer within {timeout_s:g} s") from None
+    except (HostNotResolved, ConnectFailed) as error:
+        raise PassingFailure(f"{url}: {error}") from error
+    except (AddressBlocked, FetchFailed) as error:
+        raise ExchangeUnavailable(f"{url}: {error}") from error
+    return AuthorizationResponse(
+        status=answer.status,
+        content_type=answer.headers.get("content-type", "").partition(";")[0].strip(),
+        body=answer.body,
+    )

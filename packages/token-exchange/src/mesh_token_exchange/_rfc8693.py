@@ -67,7 +67,7 @@ class Rfc8693Config:
 class Rfc8693Exchanger:
     """Asks an authorization server for a token, on a new connection for each attempt.
 
-    Needs aiohttp: raises InvalidConfig if it is not installed.
+    Needs h11: raises InvalidConfig if it is not installed.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class Rfc8693Exchanger:
             from mesh_token_exchange import _https
         except ImportError as error:
             raise InvalidConfig(
-                "Rfc8693Exchanger needs aiohttp: install mesh-token-exchange[http]"
+                "Rfc8693Exchanger needs h11: install mesh-token-exchange[http]"
             ) from error
         self._post_form = _https.post_form
         self._roots = _https.Roots(config.root_certificate)

@@ -4,7 +4,7 @@ async with FakeAuthorizationServer() as server:
     exchanger = Rfc8693Exchanger(Rfc8693Config(url=server.url))
     server.fail(Fault.SERVER_ERROR, times=2)
 
-The server needs aiohttp: `mesh-token-exchange[http]`.
+The server needs aiohttp: `mesh-token-exchange[testing]`.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """Key sets fetched from the issuer of tokens: by URL, or found by OpenID Connect discovery.
 
 Keys are fetched again at an interval, and when a token names an unknown key. If a fetch fails, the
-keys of the last one stay in use. aiohttp is an optional dependency: `mesh-ca[remote]`.
+keys of the last one stay in use. h11 is an optional dependency: `mesh-ca[remote]`.
 """
 
 import asyncio
@@ -188,7 +188,7 @@ async def remote_jwks(
 ) -> AsyncIterator[RemoteJwks]:
     """Keep a remote key set fresh until the context is left; a failed first fetch is tried again.
 
-    Raises FetchError for a URL that can't be right, and if aiohttp is not installed.
+    Raises FetchError for a URL that can't be right, and if h11 is not installed.
     """
     checked_url(config.url or config.issuer, allow_http=config.allow_http)
     async with _http(config) as fetch:
@@ -211,61 +211,49 @@ async def _refreshing(keys: RemoteJwks, refresh_s: float) -> None:
 @asynccontextmanager
 async def _http(config: RemoteJwksConfig) -> AsyncIterator[Fetch]:
     try:
-        import aiohttp
-
-        from mesh_address_guard import GuardedResolver
+        from mesh_address_guard import FetchFailed, fetch_bounded
     except ImportError as error:
         raise FetchError(
-            "key sets by URL need aiohttp: install mesh-ca[remote], or give a file"
+            "key sets by URL need h11: install mesh-ca[remote], or give a file"
         ) from error
 
     trusted = _origin(config.url or config.issuer)
 
     async def fetch(url: str) -> bytes:
-        # What is small when it is compressed may be large in memory.
-        headers = {"Accept": "application/json", "Accept-Encoding": "identity"}
+        headers = {"Accept": "application/json"}
         if config.token_path is not None and _origin(url) == trusted:
             headers["Authorization"] = f"Bearer {await _token(config.token_path)}"
         try:
-            await resolver.admit(url)
-            async with session.get(url, headers=headers, allow_redirects=False) as response:
-                if response.status != _OK:
-                    raise FetchError(
-                        f"{url}: answered with status {response.status}, not 200{hint(url)}"
-                    )
-                if response.headers.get("Content-Encoding", "identity") != "identity":
-                    raise FetchError(f"{url}: the answer is compressed, which was not asked for")
-                body = bytearray()
-                async for chunk in response.content.iter_chunked(65536):
-                    body += chunk
-                    if len(body) > config.max_bytes:
-                        raise FetchError(f"{url}: more than {config.max_bytes} bytes")
-        except (
-            AddressBlocked,
-            HostNotResolved,
-            aiohttp.ClientError,
-            OSError,
-            ValueError,
-        ) as error:
+            answer = await fetch_bounded(
+                url,
+                guard=config.guard,
+                look_up=look_up,
+                max_bytes=config.max_bytes,
+                tls=await tls() if urlsplit(url).scheme == "https" else None,
+                headers=headers,
+            )
+        except (AddressBlocked, HostNotResolved, FetchFailed) as error:
             raise FetchError(f"{url}: {error}") from error
-        return bytes(body)
+        if answer.status != _OK:
+            raise FetchError(f"{url}: answered with status {answer.status}, not 200{hint(url)}")
+        return answer.body
 
     def hint(url: str) -> str:
         if config.token_path is None or _origin(url) == trusted:
             return ""
         return "; the token is not shown to another host than the issuer's, give the key set's URL"
 
+    async def tls() -> ssl.SSLContext:
+        contexts = verified or [await _tls_context(config.root_certificate)]
+        verified[:] = contexts
+        return contexts[0]
+
+    look_up = partial(fetch_addresses, for_whom=config.for_whom)
+    verified: list[ssl.SSLContext] = []
     # No roots are needed for a key set that this machine serves itself, by http.
-    tls = trusted[0] == "https" and await _tls_context(config.root_certificate)
-    resolver = GuardedResolver(config.guard, partial(fetch_addresses, for_whom=config.for_whom))
-    connector = aiohttp.TCPConnector(resolver=resolver, ssl=tls or True, limit=2)
-    async with aiohttp.ClientSession(
-        connector=connector,
-        cookie_jar=aiohttp.DummyCookieJar(),
-        trust_env=False,
-        auto_decompress=False,
-    ) as session:
-        yield fetch
+    if trusted[0] == "https":
+        await tls()
+    yield fetch
 
 
 def checked_url(url: str, *, allow_http: bool) -> str:

@@ -14,6 +14,7 @@ from contextlib import asynccontextmanager, suppress
 from functools import cache
 from typing import TYPE_CHECKING, TypeAlias
 
+from mesh_address_guard import AddressGuard
 from mesh_probes._errors import CheckFailed
 
 if TYPE_CHECKING:
@@ -23,6 +24,9 @@ _READ_BYTES = 16 * 1024
 MAX_RECEIVED_BYTES = 256 * 1024
 """More than any response whose head and first 10 KiB of body are looked at."""
 _IP_BIND_ADDRESS_NO_PORT = getattr(socket, "IP_BIND_ADDRESS_NO_PORT", 24)
+
+_GUARD = AddressGuard()
+"""An application may be anywhere but where a cloud's metadata service is, whatever leads there."""
 
 Address: TypeAlias = tuple[socket.AddressFamily, tuple[object, ...]]
 
@@ -149,6 +153,9 @@ async def connected(host: str, port: int, *, sources: Sequence[str]) -> AsyncIte
 async def _connect(host: str, port: int, sources: Sequence[str]) -> socket.socket:
     refusals: list[str] = []
     for family, address in await _resolve(host, port):
+        if (network := _GUARD.blocks(str(address[0]))) is not None:
+            refusals.append(f"{address[0]} is a blocked address: it is in {network}")
+            continue
         sock = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
         try:
             _bind(sock, sources)

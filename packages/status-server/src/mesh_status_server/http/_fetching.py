@@ -5,11 +5,13 @@ import contextlib
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from socket import SOCK_STREAM
 from typing import NamedTuple, TypeAlias
 from urllib.parse import urljoin, urlsplit
 
 import h11
 
+from mesh_address_guard import AddressGuard
 from mesh_status_server._errors import FetchError
 
 _READ_BYTES = 64 * 1024
@@ -18,6 +20,8 @@ _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _MOST_REDIRECTS = 5
 _LONGEST_QUOTE = 200
 _LOOPBACK = ("127.0.0.1", "::1")
+_GUARD = AddressGuard()
+"""No server that is asked here is at a cloud's metadata service, whatever name leads there."""
 
 
 class TcpAddress(NamedTuple):
@@ -102,10 +106,7 @@ async def _asking(address: Address, target: str, headers: Headers) -> AsyncItera
         writer.write(_request(protocol, address, target, headers))
         yield Answer(await _head(reader, protocol), reader, protocol)
     finally:
-        # Not waited for: a server that goes on sending would hold up the one who asked.
-        writer.transport.abort()
-        with contextlib.suppress(OSError):
-            await writer.wait_closed()
+        await _abort(writer)
 
 
 def _request(protocol: h11.Connection, address: Address, target: str, headers: Headers) -> bytes:
@@ -151,10 +152,13 @@ async def _receive(reader: asyncio.StreamReader, protocol: h11.Connection) -> No
 
 async def _connect(address: Address) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     refusals: list[str] = []
-    for each in _each_address(address):
+    for each in await _each_address(address):
         try:
             if isinstance(each, Path):
                 return await asyncio.open_unix_connection(str(each), limit=_READ_BYTES)
+            if (network := _GUARD.blocks(each.host)) is not None:
+                refusals.append(f"{each} is a blocked address: it is in {network}")
+                continue
             reader, writer = await asyncio.open_connection(each.host, each.port, limit=_READ_BYTES)
         except (OSError, ValueError) as error:
             refusals.append(f"{each}: {_reason(error)}")
@@ -162,17 +166,33 @@ async def _connect(address: Address) -> tuple[asyncio.StreamReader, asyncio.Stre
         if writer.get_extra_info("sockname") != writer.get_extra_info("peername"):
             return reader, writer
         # Both ends chose one port, and the kernel connected the socket with itself.
-        writer.transport.abort()
-        with contextlib.suppress(OSError):
-            await writer.wait_closed()
+        await _abort(writer)
         refusals.append(f"{each}: connection refused")
     raise FetchError("no connection: " + "; ".join(refusals))
 
 
-def _each_address(address: Address) -> Sequence[Address]:
-    if isinstance(address, TcpAddress) and address.host == "localhost":
+async def _abort(writer: asyncio.StreamWriter) -> None:
+    # Not closed: a server that goes on sending would hold up the one who asked.
+    writer.transport.abort()
+    with contextlib.suppress(OSError):
+        await writer.wait_closed()
+
+
+async def _each_address(address: Address) -> Sequence[Address]:
+    """Returns a path, or addresses without names, so that those which are judged are connected to.
+
+    Raises `FetchError` for a name that has none.
+    """
+    if isinstance(address, Path):
+        return [address]
+    if address.host == "localhost":
         return [TcpAddress(host, address.port) for host in _LOOPBACK]
-    return [address]
+    loop = asyncio.get_running_loop()
+    try:
+        found = await loop.getaddrinfo(address.host, address.port, type=SOCK_STREAM)
+    except (OSError, ValueError) as error:
+        raise FetchError(f"no connection: {address}: {_reason(error)}") from error
+    return [TcpAddress(str(place[0]), address.port) for *_, place in found]
 
 
 def _redirected(address: Address, target: str, location: str) -> str:

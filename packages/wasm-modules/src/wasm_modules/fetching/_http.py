@@ -18,6 +18,9 @@ from wasm_modules.fetching._url import Url
 _READ_BYTES = 64 * 1024
 _MAX_HEAD_BYTES = 64 * 1024
 _MOST_INFORMATIONAL = 10
+_FREE_BYTES = 256 * 1024
+_FREE_PIECES = 1000
+"""More of what a body is wrapped in is taken only for one that grows with it."""
 _MOST_REDIRECTS = 10
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _FINAL_STATUSES = frozenset({501, 505, 511})
@@ -37,7 +40,7 @@ class Answer:
         self._headers = head.headers
         self._reader = reader
         self._protocol = protocol
-        self._most = self._size = 0
+        self._most = self._size = self._pieces = self._received = 0
 
     def headers(self, name: str) -> tuple[str, ...]:
         """Return the values of a header; name: in lower case."""
@@ -73,11 +76,17 @@ class Answer:
         while True:
             event = _next_event(self.url, self._protocol)
             if event is h11.NEED_DATA:
-                await _receive(self.url, self._reader, self._protocol)
+                self._received += await _receive(self.url, self._reader, self._protocol)
+                if self._received > _FREE_BYTES + 4 * self._size:
+                    raise DownloadError(f"{self.url}: more bytes of chunks than of content")
             elif isinstance(event, h11.Data):
                 self._size += len(event.data)
+                self._pieces += 1
                 if self._size > self._most:
                     raise DownloadError(f"{self.url}: more than {self._most} bytes")
+                # Each costs time, however little is in it.
+                if self._pieces > _FREE_PIECES + self._size // 64:
+                    raise DownloadError(f"{self.url}: it is cut into pieces of less than 64 bytes")
                 return bytes(event.data)
             else:
                 return b""
@@ -184,9 +193,11 @@ def _next_event(url: Url, protocol: h11.Connection) -> type[h11.NEED_DATA | h11.
         raise PassingFailure(text) from None
 
 
-async def _receive(url: Url, reader: asyncio.StreamReader, protocol: h11.Connection) -> None:
+async def _receive(url: Url, reader: asyncio.StreamReader, protocol: h11.Connection) -> int:
+    """Give the parser what has come; returns how many bytes."""
     try:
         data = await reader.read(_READ_BYTES)
     except OSError as error:
         raise PassingFailure(f"{url}: the connection broke: {error}") from error
     protocol.receive_data(data)
+    return len(data)

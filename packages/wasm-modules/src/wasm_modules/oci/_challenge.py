@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-_SCHEME = re.compile(r"\s*(?:,\s*)*([A-Za-z][A-Za-z0-9_.-]*)(?:\s+|$)(?!\s*=)")
+_SCHEME = re.compile(r"\s*(?:,\s*)*([A-Za-z][A-Za-z0-9_.-]*)(?:\s++|$)(?!=)")
 _PARAMETER = re.compile(
     r"\s*(?:,\s*)*([A-Za-z][A-Za-z0-9_.-]*)\s*=\s*(?:\"((?:[^\"\\]|\\.)*)\"|([^\s,\"]+))"
 )

@@ -25,8 +25,9 @@ from wasm_modules.oci._manifest import ACCEPT, Layer
 from wasm_modules.oci._pull_secret import Credentials
 from wasm_modules.oci._reference import Reference
 
-_MAX_MANIFEST_BYTES = 4 << 20
-_MAX_TOKEN_BYTES = 1 << 20
+_MAX_MANIFEST_BYTES = 1 << 20
+"""It is parsed at once, so other work waits for that; of 128 layers it has a twentieth of this."""
+_MAX_TOKEN_BYTES = 64 << 10
 _CLIENT_ID = "wasm-modules"
 _HTTPS_FIRST_S = 0.5
 
