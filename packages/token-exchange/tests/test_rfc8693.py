@@ -1,7 +1,6 @@
 import asyncio
 import base64
 import random
-import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import suppress
@@ -313,15 +312,6 @@ def test_settings_that_can_not_be_right() -> None:
         Rfc8693Config(url="https://a/", client_secret_file=Path("x"))
     with pytest.raises(InvalidConfig, match="timeout_s"):
         Rfc8693Config(url="https://a/", timeout_s=0)
-
-
-def test_missing_library_is_told_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "h11", None)
-    monkeypatch.delitem(sys.modules, "mesh_address_guard._bounded_fetch", raising=False)
-    monkeypatch.delitem(sys.modules, "mesh_token_exchange._https", raising=False)
-    monkeypatch.delattr("mesh_token_exchange._https", raising=False)
-    with pytest.raises(InvalidConfig, match=r"install mesh-token-exchange\[http\]"):
-        Rfc8693Exchanger(Rfc8693Config(url="https://a/"))
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 A program reaches more than the person does who names a URL for it: above all the metadata services
 of clouds, which give credentials to any caller, and what listens for this machine alone.
-`fetch_bounded`, a request that keeps to it, needs `mesh-address-guard[http]`.
+`fetch_bounded` is a request that keeps to it; what it needs is loaded when it is first used.
 """
 
 from importlib import import_module

@@ -1,7 +1,6 @@
 """Sends a form over HTTPS and reads the response within bounds.
 
 Redirects are not followed, proxies of the environment not used, and compression is not accepted.
-h11 is an optional dependency: `mesh-token-exchange[http]`.
 """
 
 import asyncio

@@ -65,10 +65,7 @@ class Rfc8693Config:
 
 
 class Rfc8693Exchanger:
-    """Asks an authorization server for a token, on a new connection for each attempt.
-
-    Needs h11: raises InvalidConfig if it is not installed.
-    """
+    """Asks an authorization server for a token, on a new connection for each attempt."""
 
     def __init__(
         self,
@@ -77,12 +74,8 @@ class Rfc8693Exchanger:
         clock: Clock | None = None,
         rng: random.Random | None = None,
     ) -> None:
-        try:
-            from mesh_token_exchange import _https
-        except ImportError as error:
-            raise InvalidConfig(
-                "Rfc8693Exchanger needs h11: install mesh-token-exchange[http]"
-            ) from error
+        from mesh_token_exchange import _https
+
         self._post_form = _https.post_form
         self._roots = _https.Roots(config.root_certificate)
         self._config = config

@@ -1,7 +1,7 @@
 """Key sets fetched from the issuer of tokens: by URL, or found by OpenID Connect discovery.
 
 Keys are fetched again at an interval, and when a token names an unknown key. If a fetch fails, the
-keys of the last one stay in use. h11 is an optional dependency: `mesh-ca[remote]`.
+keys of the last one stay in use.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Protocol
 from urllib.parse import urlsplit
 
-from mesh_address_guard import AddressBlocked, AddressGuard
+from mesh_address_guard import AddressBlocked, AddressGuard, FetchFailed, fetch_bounded
 from mesh_ca._errors import CaError, FetchError, StorageError
 from mesh_ca._files import fetch_file
 from mesh_ca.callers._jwks import VerificationKey, parse_jwks
@@ -188,7 +188,7 @@ async def remote_jwks(
 ) -> AsyncIterator[RemoteJwks]:
     """Keep a remote key set fresh until the context is left; a failed first fetch is tried again.
 
-    Raises FetchError for a URL that can't be right, and if h11 is not installed.
+    Raises FetchError for a URL that can't be right.
     """
     checked_url(config.url or config.issuer, allow_http=config.allow_http)
     async with _http(config) as fetch:
@@ -210,13 +210,6 @@ async def _refreshing(keys: RemoteJwks, refresh_s: float) -> None:
 
 @asynccontextmanager
 async def _http(config: RemoteJwksConfig) -> AsyncIterator[Fetch]:
-    try:
-        from mesh_address_guard import FetchFailed, fetch_bounded
-    except ImportError as error:
-        raise FetchError(
-            "key sets by URL need h11: install mesh-ca[remote], or give a file"
-        ) from error
-
     trusted = _origin(config.url or config.issuer)
 
     async def fetch(url: str) -> bytes:
