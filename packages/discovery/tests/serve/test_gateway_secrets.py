@@ -5,20 +5,39 @@ from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import grpc
 import pytest
 
 from mesh_ca import load_or_create_authority
-from mesh_ca.testing import signing_request
 from mesh_testkit.certificates import Authority, Issued
 from planes import Plane
+from registering import OPTIONS, shown
 from xds_server import type_urls
 from xds_server.testing import DeltaClient, SotwClient, over_grpc
 
 Start = Callable[..., Awaitable[Plane]]
 ISSUED = Authority().issue("a.example")
 NAME = "kubernetes://shop"
+LABELS = {"LABELS": {"istio": "ingressgateway"}}
 NODE = "router~10.0.0.1~gw.{0}~{0}.svc.cluster.local"
+
+
+GATEWAY = """\
+apiVersion: networking.istio.io/v1
+kind: Gateway
+metadata: {name: shop, namespace: shop}
+spec:
+  selector: {istio: ingressgateway}
+  servers:
+  - port: {number: 443, name: https, protocol: HTTPS}
+    hosts: ["*"]
+    tls: {mode: SIMPLE, credentialName: shop}
+"""
+KNOWN = """\
+apiVersion: networking.istio.io/v1
+kind: WorkloadEntry
+metadata: {name: gw, namespace: shop}
+spec: {address: 10.0.0.1, labels: {istio: ingressgateway}, serviceAccount: gw}
+"""
 
 
 def document(issued: Issued, *, key: bytes | None = None) -> str:
@@ -28,7 +47,7 @@ def document(issued: Issued, *, key: bytes | None = None) -> str:
     )
     return (
         "apiVersion: v1\nkind: Secret\nmetadata: {name: shop, namespace: shop}\n"
-        f"type: kubernetes.io/tls\ndata:\n{data}"
+        f"type: kubernetes.io/tls\ndata:\n{data}---\n{GATEWAY}"
     )
 
 
@@ -40,27 +59,25 @@ def canaries(*values: bytes) -> Iterator[str]:
         yield base64.b64encode(each).decode()[60:100]
 
 
-def credentials(plane: Plane, namespace: str) -> grpc.ChannelCredentials:
-    """Return those of a workload's certificate."""
-    authority = load_or_create_authority(plane.ca_dir, trust_domain="cluster.local")
-    key, csr = signing_request()
-    identity = f"spiffe://cluster.local/ns/{namespace}/sa/gw"
-    chain = b"".join(authority.sign(csr, identities=[identity]).chain_pem)
-    return grpc.ssl_channel_credentials(authority.root_pem, key, chain)
-
-
 async def asked(
-    plane: Plane, namespace: str, *, as_namespace: str | None = None, secure: bool = True
+    plane: Plane,
+    namespace: str,
+    *,
+    as_namespace: str | None = None,
+    account: str = "gw",
+    secure: bool = True,
 ) -> dict[str, Any]:
     """Return the secrets that a router gets, over a new connection; it also asks for its listeners.
 
-    as_namespace: that of its certificate.
+    as_namespace, account: those of its certificate.
     """
     address = plane.secure_grpc if secure else plane.grpc
-    shown = credentials(plane, as_namespace or namespace) if secure else None
-    options = [("grpc.ssl_target_name_override", "localhost")]
-    async with over_grpc(address, credentials=shown, options=options) as wire:
-        client = SotwClient(wire, node_id=NODE.format(namespace))
+    credentials = None
+    if secure:
+        authority = load_or_create_authority(plane.ca_dir, trust_domain="cluster.local")
+        credentials = shown(authority, as_namespace or namespace, account)
+    async with over_grpc(address, credentials=credentials, options=OPTIONS) as wire:
+        client = SotwClient(wire, node_id=NODE.format(namespace), metadata=LABELS)
         await client.subscribe(type_urls.SECRET, NAME)
         await client.subscribe(type_urls.LISTENER)
         found: dict[str, Any] = {}
@@ -71,13 +88,15 @@ async def asked(
             found |= reply.resources
 
 
-async def test_key_goes_to_routers_that_prove_to_be_of_its_namespace(
+async def test_key_goes_to_routers_whose_account_a_gateway_names_it_for(
     config_dir: Path, start_plane: Start
 ) -> None:
     (config_dir / "shop.yaml").write_text(document(ISSUED))
+    (config_dir / "known.yaml").write_text(KNOWN)
     plane = await start_plane(config_dir)
 
     assert list(await asked(plane, "shop")) == [NAME]
+    assert await asked(plane, "shop", account="web") == {}
     assert await asked(plane, "other") == {}
     assert await asked(plane, "shop", secure=False) == {}
     with pytest.raises(Exception, match="PERMISSION_DENIED"):
@@ -98,6 +117,7 @@ async def test_no_key_is_in_a_log_a_page_or_a_message(
 ) -> None:
     wrong = Authority().issue("b.example")
     (config_dir / "shop.yaml").write_text(document(ISSUED))
+    (config_dir / "known.yaml").write_text(KNOWN)
     plane = await start_plane(config_dir, "--log-level=debug")
     assert await asked(plane, "shop")
     await asked(plane, "shop", secure=False)
@@ -110,7 +130,7 @@ async def test_no_key_is_in_a_log_a_page_or_a_message(
     await eventually(told, what="the mistake in the file")
     wire: SotwClient | DeltaClient
     async with over_grpc(plane.grpc) as stream:
-        wire = SotwClient(stream, node_id=NODE.format("shop"))
+        wire = SotwClient(stream, node_id=NODE.format("shop"), metadata=LABELS)
         await wire.subscribe(type_urls.SECRET, NAME)
         await wire.subscribe(type_urls.LISTENER)
         await wire.next()
@@ -125,9 +145,9 @@ async def test_no_key_is_in_a_log_a_page_or_a_message(
                 "ndsz?proxyID=gw.shop",
             )
         ]
-    shown = ["".join(plane.process.output), *pages]
-    assert "is not the key of the certificate beside it" in shown[1]
-    assert "secure port alone" in shown[1]
-    assert "'keys': ['tls.crt', 'tls.key']" in shown[3]
+    texts = ["".join(plane.process.output), *pages]
+    assert "is not the key of the certificate beside it" in texts[1]
+    assert "secure port alone" in texts[1]
+    assert "'keys': ['tls.crt', 'tls.key']" in texts[3]
     for canary in canaries(ISSUED.key_pem, wrong.key_pem):
-        assert [canary in each for each in shown] == [False] * len(shown)
+        assert [canary in each for each in texts] == [False] * len(texts)

@@ -80,6 +80,7 @@ def test_a_gateway_has_its_address_outside_of_the_mesh_and_is_no_service(
     assert [place for _, place in gateway_endpoints(file)] == [("127.0.0.1", 8080)]
     assert [each["kind"] for each in mesh_documents(plan)] == [
         "PeerAuthentication",
+        "WorkloadEntry",  # by which the control plane knows the gateway's account
         "WorkloadEntry",
     ]
     assert instance_labels(plan.instances[0])["istio"] == "ingressgateway"

@@ -72,13 +72,3 @@ def files_certificate(certificate: str, key: str) -> str:
 def file_roots(path: str) -> str:
     """Return the name of the roots in a file at the agent."""
     return f"file-root:{path}"
-
-
-def credential(name: str) -> str:
-    """Return the name by which the control plane has a `credentialName`."""
-    return name if "://" in name else f"kubernetes://{name}"
-
-
-def credential_roots(name: str) -> str:
-    """Return the name by which the control plane has the roots beside a `credentialName`."""
-    return f"{credential(name)}-cacert"

@@ -253,6 +253,16 @@ class DestinationRules:
             if rule.namespace == namespace and rule.selector.items() <= known
         )
 
+    def credentials_for_all(self, namespace: str) -> frozenset[str]:
+        """Return the `credentialName`s in the rules for all workloads that a namespace may see."""
+        return frozenset(
+            policy.tls.credential_name
+            for rule in self.rules
+            if not rule.selector and rule.exported_to(namespace)
+            for policy in rule.policies
+            if policy.tls is not None and policy.tls.credential_name
+        )
+
     @cached_property
     def _credentials(self) -> tuple[tuple[Rule, str], ...]:
         """The rules for certain workloads, each with the names of credentials in it."""

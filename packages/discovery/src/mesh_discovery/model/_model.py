@@ -11,11 +11,13 @@ from typing import NamedTuple
 from weakref import ref
 
 from mesh_discovery._edits import edits
+from mesh_discovery.config._objects import ConfigObject
 from mesh_discovery.config._snapshot import Snapshot
 from mesh_discovery.config.kinds._peer_authentication import (
     PEER_AUTHENTICATION,
     PeerAuthenticationSpec,
 )
+from mesh_discovery.config.kinds._workload_group import WORKLOAD_GROUP
 from mesh_discovery.config.kinds.destination_rule._kind import DESTINATION_RULE
 from mesh_discovery.config.kinds.gateway._kind import GATEWAY
 from mesh_discovery.config.kinds.kubernetes._secret import SECRET
@@ -88,6 +90,7 @@ class MeshModel:
     gateway_api: GatewayApi = field(default=NO_GATEWAY_API, compare=False, repr=False)
     """The Gateway API's objects; the rules that they are translated to are among the others."""
     networks: Networks = NO_NETWORKS
+    workload_groups: tuple[ConfigObject, ...] = field(default=(), compare=False, repr=False)
     made: MadeServices = field(default_factory=MadeServices, compare=False, repr=False)
     """The services by the objects that they were made of, for the model that replaces this one."""
 
@@ -224,6 +227,7 @@ def build_model(
             own_namespace_only=scope_gateways,
         ),
         secrets=secrets,
+        workload_groups=snapshot.of_kind(WORKLOAD_GROUP),
         workload_rules=WorkloadRules.of(
             snapshot,
             root_namespace=snapshot.mesh_config.root_namespace,

@@ -7,6 +7,7 @@ Gateways name Secrets of namespaces that allow it.
 """
 
 from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -59,6 +60,16 @@ class SecretName:
     """Of the Secret, or with `-cacert` after it."""
     by_gateway: bool = False
     """Whether the name is one that the Gateway API's Gateways have."""
+
+
+def credential(name: str) -> str:
+    """Return the name by which Envoys ask for a `credentialName`."""
+    return name if "://" in name else f"{OWN}{name}"
+
+
+def credential_roots(name: str) -> str:
+    """Return the name by which Envoys ask for the roots beside a `credentialName`."""
+    return f"{credential(name)}{ROOTS_SUFFIX}"
 
 
 def parse_secret_name(text: str, namespace: str) -> SecretName | None:
@@ -118,6 +129,15 @@ class Secrets:
         if staple and wrong_staple(chain, staple) is not None:
             staple = b""  # it only saves clients a question; Envoy would refuse all of the secret
         return KeyPair(chain_pem=chain, key_pem=key, staple_der=staple)
+
+    @property
+    def keys(self) -> AbstractSet[tuple[str, str]]:
+        """Namespace and name of each."""
+        return self._by_key.keys()
+
+    def __bool__(self) -> bool:
+        """Tell whether there are any."""
+        return bool(self._by_key)
 
     @cached_property
     def names(self) -> frozenset[str]:

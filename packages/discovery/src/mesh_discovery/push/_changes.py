@@ -15,9 +15,11 @@ from mesh_discovery.config.kinds.envoy_filter._spec import ApplyTo
 from mesh_discovery.config.kinds.request_authentication._spec import RequestAuthenticationSpec
 from mesh_discovery.model._model import MeshModel, changed_services, only_endpoints_differ
 from mesh_discovery.model._rule_objects import RULE_KINDS
+from mesh_discovery.model._secrets import ROOTS_SUFFIX
 from mesh_discovery.model._services import Service
 from mesh_discovery.model.policies._key_sets import source_of
 from mesh_discovery.model.policies._workload_rules import WORKLOAD_KINDS, RuleName
+from mesh_discovery.plan.gateway._account_workloads import changed_namespaces
 from mesh_discovery.push._rule_touches import (
     patched_objects,
     ruled_hosts,
@@ -79,7 +81,8 @@ def difference(old: MeshModel | None, new: MeshModel) -> PushRequest | None:
         touched.add(ConfigKey(CONNECTIONS, "", ""))
     touched |= {ConfigKey(part, "", "") for part in _patched(old, new, of_workloads)}
     secrets = {
-        ConfigKey(SECRET, name, namespace) for namespace, name in old.secrets.differing(new.secrets)
+        ConfigKey(SECRET, name, namespace)
+        for namespace, name in old.secrets.differing(new.secrets) | _secrets_of_others(old, new)
     }
     triggers: list[str] = ["secret"] if secrets else []
     if services:
@@ -101,6 +104,31 @@ def difference(old: MeshModel | None, new: MeshModel) -> PushRequest | None:
             f"{key.kind}/{key.namespace}/{key.name}"
             for key in sorted(services | policies | secrets)
         ),
+    )
+
+
+def _secrets_of_others(old: MeshModel, new: MeshModel) -> frozenset[tuple[str, str]]:
+    """Return namespace and name of the Secrets that may be for other proxies now."""
+    if not new.secrets:
+        return frozenset()
+    namespaces = changed_namespaces(old, new)
+    changed = old.gateways.differing(new.gateways)
+    gateways = [
+        each
+        for each in new.gateways.gateways
+        if each.namespace in namespaces or (each.namespace, each.name) in changed
+    ]
+    names = {
+        name.removesuffix(ROOTS_SUFFIX).rpartition("/")[2]
+        for gateway in gateways
+        for server in gateway.spec.servers
+        if server.tls is not None
+        for name in (*server.tls.credentials, server.tls.ca_cert_credential_name)
+    }
+    return frozenset(
+        (namespace, name)
+        for namespace, name in new.secrets.keys
+        if namespace in namespaces or name.removesuffix(ROOTS_SUFFIX) in names
     )
 
 

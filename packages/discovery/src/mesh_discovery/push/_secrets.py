@@ -4,20 +4,36 @@ A name without a secret is not answered. The router's listener goes on without i
 takes the secret when it comes, which is pushed to it alone.
 """
 
+import logging
+import time
+from collections.abc import Callable
+
 from mesh_discovery.model._secrets import NoSecret, parse_secret_name, secrets_of
 from mesh_discovery.plan._proxy import Proxy
 from mesh_discovery.push._changes import SECRET
 from mesh_discovery.push._served_context import ServedContext
+from mesh_listening import LogLimiter
 from xds_server import Client, Generated, PushRequest, Watch
+
+log = logging.getLogger(__name__)
+
+_TOLD_EVERY_S = 600.0
 
 
 class SecretsGenerator:
     """Makes the secrets that a router asks for and may have."""
 
-    def __init__(self, served: ServedContext, *, over_plaintext: bool = False) -> None:
-        """over_plaintext: proxies that prove nothing get secrets too."""
+    def __init__(
+        self,
+        served: ServedContext,
+        *,
+        over_plaintext: bool = False,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """over_plaintext: proxies that prove nothing get secrets too, by what their nodes say."""
         self._served = served
         self._over_plaintext = over_plaintext
+        self._told = LogLimiter(quiet_s=_TOLD_EVERY_S, now=monotonic)
 
     def generate(
         self, client: Client[Proxy], watch: Watch, push: PushRequest | None
@@ -28,25 +44,35 @@ class SecretsGenerator:
             names = frozenset(each for each in names if _depends(each, proxy, push))
             if not names:
                 return None
-        context = self._served.current
-        found = (
-            context.secrets.resource(each, proxy, is_proven=self._is_proven(client.identities))
-            for each in sorted(names)
-        )
-        return Generated(resources=tuple(each for each in found if each is not None))
+        secrets = self._served.current.secrets
+        found = []
+        for each in sorted(names):
+            made = secrets.resource(each, proxy, client.identities, believed=self._over_plaintext)
+            if isinstance(made, NoSecret):
+                self._tell(client, each, made)
+            else:
+                found.append(made)
+        return Generated(resources=tuple(found))
+
+    def _tell(self, client: Client[Proxy], name: str, answer: NoSecret) -> None:
+        """Log that a proxy gets no secret, once for its account however often it asks."""
+        proxy = client.context
+        if self._told.due(f"{client.identities} {name[:256]}", every_s=_TOLD_EVERY_S):
+            log.warning(
+                "secret not given",
+                extra={"node": proxy.id, "secret": name[:256], "reason": answer.reason},
+            )
 
     def not_served(
         self, proxy: Proxy, identities: tuple[str, ...], names: frozenset[str]
     ) -> list[tuple[str, str]]:
         """Return the names that a proxy gets nothing for, each with the reason."""
         secrets = self._served.current.secrets
-        is_proven = self._is_proven(identities)
-        found = ((each, secrets.find(each, proxy, is_proven=is_proven)) for each in sorted(names))
+        found = (
+            (each, secrets.find(each, proxy, identities, believed=self._over_plaintext))
+            for each in sorted(names)
+        )
         return [(each, answer.reason) for each, answer in found if isinstance(answer, NoSecret)]
-
-    def _is_proven(self, identities: tuple[str, ...]) -> bool:
-        # One of the identities is of the proxy's namespace, or it was not admitted.
-        return bool(identities) or self._over_plaintext
 
 
 def _depends(text: str, proxy: Proxy, push: PushRequest) -> bool:

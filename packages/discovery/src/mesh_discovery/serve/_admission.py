@@ -14,6 +14,7 @@ from mesh_ca import Authenticator, CaError, Credentials, NotAuthenticated
 from mesh_configfile import Duration
 from mesh_discovery._addresses import peer_ip
 from mesh_discovery.config.kinds.mesh_config._proxy_config import DRAIN_TIME
+from mesh_discovery.plan._accounts import accounts_in
 from mesh_discovery.plan._proxy import (
     NodeError,
     NotServedError,
@@ -22,7 +23,6 @@ from mesh_discovery.plan._proxy import (
     parse_proxy,
 )
 from mesh_discovery.serve._drain_time import drain_time_of
-from mesh_identity import InvalidSpiffeId, SpiffeId
 from xds_server import Admission, Node, Peer, Refused
 
 
@@ -106,10 +106,5 @@ def credentials(peer: Peer) -> Credentials:
 
 def speaks_for(identity: str, proxy: Proxy) -> bool:
     """Tell whether an identity is that of the proxy's workload."""
-    try:
-        shown = SpiffeId.parse(identity)
-    except InvalidSpiffeId:
-        return False
-    if shown.namespace != proxy.namespace:
-        return False
-    return not proxy.service_account or shown.service_account == proxy.service_account
+    accounts = accounts_in(proxy.namespace, (identity,))
+    return bool(accounts) and (not proxy.service_account or proxy.service_account in accounts)

@@ -1,9 +1,12 @@
 """What is told of gateways that is configured and comes to nothing."""
 
+import pytest
+
 from mesh_discovery.config._file_content import FileContent
 from mesh_discovery.config._objects import ConfigObject
 from mesh_discovery.config._snapshot import snapshot_of
 from mesh_discovery.config.kinds._registry import AnyKind
+from mesh_discovery.config.kinds._workload_entry import WORKLOAD_ENTRY
 from mesh_discovery.config.kinds.gateway._kind import GATEWAY
 from mesh_discovery.config.kinds.gateway._spec import (
     GatewaySpec,
@@ -17,6 +20,7 @@ from mesh_discovery.config.kinds.virtual_service._kind import VIRTUAL_SERVICE
 from mesh_discovery.config.kinds.virtual_service._spec import VirtualServiceSpec
 from mesh_discovery.model._model import build_model
 from mesh_discovery.plan.reachability._judgement import unreachable
+from mesh_objects import object_of
 
 _KINDS: dict[type, AnyKind] = {
     GatewaySpec: GATEWAY,
@@ -84,11 +88,43 @@ def test_certificate_that_no_namespace_has_is_told() -> None:
         servers=(
             server("a.example", protocol="HTTPS", mode=mode, credential_name="there"),
             server("b.example", protocol="HTTPS", mode=mode, credential_name="missing"),
-        )
+        ),
+        selector={"istio": "gw"},
     )
-    found = told(item(secure, "gw"), item(SecretFields(), "there", "elsewhere"))
+    found = told(item(secure, "gw"), item(SecretFields(), "there", "elsewhere"), router())
     assert [field for _, field, _ in found] == ["spec.servers[1].tls.credentialName"]
     assert 'there is no Secret "missing"' in found[0][2]
+
+
+def router(account: str = "gw", namespace: str = "elsewhere", label: str = "gw") -> ConfigObject:
+    spec = {"address": "10.0.0.1", "serviceAccount": account, "labels": {"istio": label}}
+    return object_of(WORKLOAD_ENTRY, "router", spec, namespace=namespace)
+
+
+@pytest.mark.parametrize(
+    ("known", "is_told"),
+    [
+        ((), True),
+        ((router(),), False),
+        ((router(account=""),), True),
+        ((router(namespace="shop"),), True),
+        ((router(label="other"),), True),
+    ],
+)
+def test_certificate_that_no_router_is_known_for_is_told(
+    known: tuple[ConfigObject, ...],
+    is_told: bool,  # noqa: FBT001
+) -> None:
+    tls = server("a.example", protocol="HTTPS", mode=TlsMode.SIMPLE, credential_name="there")
+    gateway = item(GatewaySpec(servers=(tls,), selector={"istio": "gw"}), "gw")
+
+    found = told(gateway, item(SecretFields(), "there", "elsewhere"), *known)
+
+    assert bool(found) is is_told
+    assert all(
+        "no workload that this Gateway selects is known by a service account in elsewhere" in text
+        for _, _, text in found
+    )
 
 
 def test_virtual_service_that_nothing_comes_to_is_told() -> None:

@@ -50,9 +50,11 @@ def policy_documents(plan: MeshPlan) -> tuple[Document, ...]:
 
 
 def workload_documents(plan: MeshPlan, workload: Workload) -> tuple[Document, ...]:
-    """Returns the documents of one workload: its replicas, and its service with the first of it."""
-    if workload.gateway is not None:
-        return ()
+    """Returns the documents of one workload: its replicas, and its service with the first of it.
+
+    A gateway has a WorkloadEntry too: by it the control plane knows whose account gets the keys
+    that the Gateway objects name for its labels.
+    """
     is_first = first_of_service(plan.file.workloads, workload) is workload
     return (
         *([_service_entry(workload)] if workload.ports and is_first else []),

@@ -98,6 +98,12 @@ class WorkloadGroupSpec(SpecFields, frozen=True):
     probe: ReadinessProbe | None = None
 
 
+def group_labels(group: WorkloadGroupSpec) -> dict[str, str]:
+    """Return the labels of every workload of a group."""
+    template = group.template or WorkloadEntrySpec()
+    return {**template.labels, **group.metadata.labels}
+
+
 def registering_account(spec: WorkloadGroupSpec) -> str:
     """Return the service account whose proxies may register as workloads of a group."""
     named = spec.template.service_account if spec.template is not None else ""

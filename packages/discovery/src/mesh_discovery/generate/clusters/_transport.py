@@ -6,6 +6,7 @@ from mesh_discovery.generate import _secret_references as secrets
 from mesh_discovery.generate import _tls as tls
 from mesh_discovery.generate._messages import base_pb2, cluster_pb2, secret_pb2, struct
 from mesh_discovery.model._model import MeshModel
+from mesh_discovery.model._secrets import credential, credential_roots
 from mesh_discovery.model._services import Port, Service
 from mesh_discovery.plan import _envoy_names as names
 from mesh_discovery.plan._traffic_policy import Policy
@@ -92,8 +93,8 @@ def _own(
     mutual = settings.mode is ClientTlsMode.MUTUAL
     if planned.by_credential:
         if mutual:
-            certificate = secrets.mesh_secret(secrets.credential(settings.credential_name))
-        roots = secrets.mesh_secret(secrets.credential_roots(settings.credential_name))
+            certificate = secrets.mesh_secret(credential(settings.credential_name))
+        roots = secrets.mesh_secret(credential_roots(settings.credential_name))
     else:
         if mutual:
             certificate = _file(

@@ -19,12 +19,11 @@ from mesh_discovery.generate._secret_references import (
     TRUST_BUNDLE,
     WORKLOAD_CERTIFICATE,
     agent_secret,
-    credential,
-    credential_roots,
     file_roots,
     files_certificate,
     mesh_secret,
 )
+from mesh_discovery.model._secrets import credential, credential_roots
 from mesh_identity import spiffe_prefix
 
 _ALPN = ("h2", "http/1.1")

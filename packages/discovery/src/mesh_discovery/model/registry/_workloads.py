@@ -69,6 +69,10 @@ class Workloads:
         found = {name: known for name, known in before.by_namespace.items() if name not in touched}
         return cls(objects, found | _sorted(each for each in objects if each.namespace in touched))
 
+    def of_namespace(self, namespace: str) -> tuple[ConfigObject, ...]:
+        """Return the workloads of a namespace."""
+        return self.by_namespace.get(namespace, _NONE).workloads
+
     def selected(self, namespace: str, labels: Labels) -> tuple[ConfigObject, ...]:
         """Return the workloads of a namespace that have all these labels, by name."""
         found = self.by_namespace.get(namespace, _NONE).selected(labels)

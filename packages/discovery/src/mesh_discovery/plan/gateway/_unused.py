@@ -16,7 +16,9 @@ from mesh_discovery.model._model import MeshModel
 from mesh_discovery.model._secrets import ROOTS_SUFFIX, Secrets
 from mesh_discovery.model._short_names import full_host
 from mesh_discovery.model.virtual_services._resolved_names import MESH, resolved_gateway
+from mesh_discovery.plan.gateway._account_workloads import account_workloads, same_objects
 from mesh_discovery.plan.gateway._bindings import bound_hosts
+from mesh_discovery.plan.gateway._secret_access import names_its_routers
 from mesh_discovery.plan.gateway._servers import LeftOut, plan_router
 
 _TRANSLATED = "internal.istio.io/"
@@ -30,11 +32,12 @@ def unused_gateways(model: MeshModel) -> Iterator[Problem]:
         item = model.gateways.object_of(gateway)
         if not is_translated(item):
             yield from _missing_secrets(gateway, item, model.secrets)
+            yield from _unknown_routers(gateway, item, model)
 
 
 def same_gateways(old: MeshModel, new: MeshModel) -> bool:
     """Tell whether `unused_gateways` finds the same in both, as far as can be told cheaply."""
-    return old.gateways is new.gateways and old.secrets is new.secrets
+    return old.gateways is new.gateways and old.secrets is new.secrets and same_objects(old, new)
 
 
 def left_out_problems(left_out: Iterable[LeftOut], gateways: Gateways) -> Iterator[Problem]:
@@ -76,6 +79,28 @@ def _missing_secrets(gateway: Gateway, item: ConfigObject, secrets: Secrets) -> 
                     f'there is no Secret "{name}" in any namespace: connections fail until one is '
                     "in the namespace of the router",
                 )
+
+
+def _unknown_routers(gateway: Gateway, item: ConfigObject, model: MeshModel) -> Iterator[Problem]:
+    """Yield a problem for each certificate that no router gets, as none is known by an account."""
+    for index, server in enumerate(gateway.spec.servers):
+        for field, name in _credentials(server):
+            spaces = sorted(space for space, known in model.secrets.keys if known == name)
+            if spaces and not any(_knows_router(gateway, each, model) for each in spaces):
+                yield item.problem(
+                    ("spec", "servers", index, "tls", field),
+                    f"no workload that this Gateway selects is known by a service account in "
+                    f'{", ".join(spaces)}: no router gets the Secret "{name}"; write a '
+                    "WorkloadEntry, a WorkloadGroup or a Pod there with the account of the routers "
+                    "and the labels of the selector",
+                )
+
+
+def _knows_router(gateway: Gateway, namespace: str, model: MeshModel) -> bool:
+    return names_its_routers(gateway, namespace) and any(
+        gateway.selects(namespace, each.labels, each.hosts)
+        for each in account_workloads(model, namespace)
+    )
 
 
 def _credentials(server: Server) -> Iterator[tuple[str, str]]:

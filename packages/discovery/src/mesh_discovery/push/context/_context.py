@@ -59,7 +59,7 @@ class PushContext:
         self._captured_listeners = CapturedListeners(model, self._scopes)
         self._routes = Routes(model, self._scopes)
         self._routers = Routers(model, self._scopes)
-        self.secrets = GatewaySecrets(model, self._routers)
+        self.secrets = GatewaySecrets(model)
         self._patched: Patched = Patched(model, before._patched if before is not None else None)
         self._name_tables = NameTables(self._scopes, self._listeners)
         self.proxyless = ProxylessContext(model, self._scopes)

@@ -18,6 +18,7 @@ from mesh_discovery.config.kinds._workload_entry import (
 )
 from mesh_discovery.config.kinds._workload_group import (
     WorkloadGroupSpec,
+    group_labels,
     is_allowed,
     registering_account,
 )
@@ -64,12 +65,6 @@ class Registrant(NamedTuple):
         parts = (self.group, self.address, self.network)
         name = "-".join(each for each in parts if each).replace(":", "-")
         return name[-_LONGEST_NAME:].lstrip("-.")
-
-
-def group_labels(group: WorkloadGroupSpec) -> dict[str, str]:
-    """Return the labels of every workload of a group."""
-    template = group.template or WorkloadEntrySpec()
-    return {**template.labels, **group.metadata.labels}
 
 
 def group_entry(

@@ -16,9 +16,9 @@ from mesh_discovery.config.kinds._workload_group import (
     registering_account,
 )
 from mesh_discovery.model.registry._service_settings import Place
+from mesh_discovery.plan._accounts import accounts_in
 from mesh_discovery.plan._proxy import Proxy
 from mesh_discovery.push.registration._group_entries import GROUP, Registrant
-from mesh_identity import InvalidSpiffeId, SpiffeId
 
 ENTRY = "WORKLOAD_ENTRY"
 """The metadata of a node that names the entry of its workload in the files, as in Istio."""
@@ -83,19 +83,6 @@ def reported_places(
             spec = each.spec
             if isinstance(spec, WorkloadEntrySpec) and spec.service_account in accounts:
                 yield proxy.namespace, spec.service_account, spec.address
-
-
-def accounts_in(namespace: str, identities: Iterable[str]) -> frozenset[str]:
-    """Return the service accounts of a namespace among proven identities."""
-    found = set()
-    for each in identities:
-        try:
-            shown = SpiffeId.parse(each)
-        except InvalidSpiffeId:
-            continue
-        if shown.namespace == namespace and shown.service_account:
-            found.add(shown.service_account)
-    return frozenset(found)
 
 
 def _is_own(address: str, source: str) -> bool:
