@@ -61,6 +61,13 @@ def test_any_bytes_are_judged_and_good_ones_can_be_read(junk: bytes, at: int, dr
             assert len(cut(reply, END, limit)) <= max(limit, END + 60)
 
 
+def test_a_reply_with_nothing_but_an_opt_record_among_its_answers_has_none() -> None:
+    opt = b"\0\0\x29\x04\xd0\0\0\0\0\0\0"
+    reply = PACKET[:2] + b"\x81\x80\0\1\0\1\0\0\0\0" + QUESTION + opt
+    assert judge(reply, PACKET, QUESTION) is Verdict.GOOD
+    assert lifetime(reply, records(reply, END)) == (None, True)
+
+
 @given(count=st.integers(1, 120), limit=st.integers(512, 2500), edns=st.booleans())
 def test_a_reply_is_cut_between_records_and_keeps_its_edns(
     count: int, limit: int, *, edns: bool

@@ -99,7 +99,8 @@ class Lifetime(NamedTuple):
 
 def lifetime(reply: bytes, found: tuple[Record, ...]) -> Lifetime:
     """Return how long a good reply may be kept (RFC 1035; a negative one: RFC 2308)."""
-    answers = [record for record in found if record.section == 0]
+    # An OPT record among the answers, where none may be, is no answer.
+    answers = [record for record in found if record.section == 0 and record.kind != OPT]
     if answers and reply[3] & RCODE == NOERROR:
         return Lifetime(min(_seconds(each.ttl) for each in found if each.kind != OPT), False)
     for record in found:
