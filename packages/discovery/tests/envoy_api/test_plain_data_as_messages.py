@@ -108,6 +108,11 @@ def test_names_of_fields_are_taken_in_both_spellings_and_nothing_is_unset() -> N
         ),
         (
             ROUTE,
+            {"match": {"safe_regex": {"regex": r"\pL{9}"}}, "redirect": {}},
+            {r'match.safe_regex.regex: "\pL{9}" is too large a regular expression for Envoy'},
+        ),
+        (
+            ROUTE,
             {
                 "match": {"safe_regex": {"regex": "("}},
                 "route": {"cluster": "a", "hash_policy": [{}]},

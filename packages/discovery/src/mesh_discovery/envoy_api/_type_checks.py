@@ -10,6 +10,8 @@ from typing import Any as Unchecked
 import re2
 from google.protobuf.descriptor import Descriptor
 
+from mesh_discovery._expression_cost import MAX_OBJECT_COST, compile_cost
+
 TypeCheck = Callable[[Unchecked], tuple[str, str] | None]
 """Returns the field of a message that is wrong, and what is wrong with it."""
 
@@ -31,6 +33,8 @@ def _has_config(message: Unchecked) -> tuple[str, str] | None:
 
 
 def _regex(message: Unchecked) -> tuple[str, str] | None:
+    if compile_cost(message.regex) > MAX_OBJECT_COST:
+        return "regex", f'"{message.regex[:80]}" is too large a regular expression for Envoy'
     try:
         re2.compile(message.regex, _quiet())
     except re2.error:

@@ -51,6 +51,7 @@ from mesh_discovery.model.registry._made_services import MadeServices, made_of
 from mesh_discovery.model.registry._service_settings import Place
 from mesh_discovery.model.sidecars._indices import Indices
 from mesh_discovery.model.sidecars._sidecars import NO_SIDECARS, Sidecars
+from mesh_discovery.model.virtual_services._expression_budget import VirtualHostCounts
 from mesh_discovery.model.virtual_services._virtual_services import (
     NO_VIRTUAL_SERVICES,
     VirtualServices,
@@ -190,9 +191,11 @@ def build_model(
         domain=domain,
         before=before.gateway_api if before is not None else None,
     )
+    gateways = oldest_first(snapshot.of_kind(GATEWAY), gateway_api.gateways)
     virtual_services = VirtualServices.of(
         oldest_first(snapshot.of_kind(VIRTUAL_SERVICE), gateway_api.virtual_services),
         export_to=snapshot.mesh_config.default_virtual_service_export_to,
+        counts=VirtualHostCounts(made.services, gateways),
         before=before.virtual_services if before is not None else None,
     )
     return MeshModel(
@@ -222,7 +225,7 @@ def build_model(
             before=before.indices if before is not None else None,
         ),
         gateways=Gateways.of(
-            oldest_first(snapshot.of_kind(GATEWAY), gateway_api.gateways),
+            gateways,
             before.gateways if before is not None else None,
             own_namespace_only=scope_gateways,
         ),

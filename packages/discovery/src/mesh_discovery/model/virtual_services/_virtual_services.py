@@ -16,16 +16,22 @@ from msgspec.structs import replace
 from mesh_configfile.shapes import Finding
 from mesh_discovery._edits import replacements
 from mesh_discovery.config._objects import ConfigObject
+from mesh_discovery.config.kinds.virtual_service._expressions import expressions
 from mesh_discovery.config.kinds.virtual_service._spec import HttpRoute, VirtualServiceSpec
 from mesh_discovery.model._rule_objects import same_objects
 from mesh_discovery.model._short_names import MESH_DOMAIN
 from mesh_discovery.model.virtual_services._delegates import Dropped, delegated_routes
+from mesh_discovery.model.virtual_services._expression_budget import (
+    VirtualHostCounts,
+    over_budget,
+)
 from mesh_discovery.model.virtual_services._http_destinations import http_destinations
 from mesh_discovery.model.virtual_services._resolved_names import MESH, resolved_spec
 
 GATEWAY_SEMANTICS = ("internal.istio.io/route-semantics", "gateway")
 """The annotation, Istio's, of VirtualServices that are made of routes of the Gateway API."""
 _PRIVATE, _ALL, _NONE = ".", "*", "~"
+_NO_COUNTS = VirtualHostCounts()
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -70,6 +76,11 @@ class VirtualService:
         return frozenset(each.host for each in http_destinations(self.spec))
 
     @cached_property
+    def expression_cost(self) -> int:
+        """The cost of its regular expressions to Envoy, in each virtual host of its routes."""
+        return sum(each.cost for each in expressions(self.spec))
+
+    @cached_property
     def looks_at_source(self) -> bool:
         """Whether its HTTP routes differ between the proxies of a mesh."""
         return any(
@@ -88,9 +99,13 @@ class VirtualServices:
         *,
         export_to: Sequence[str] = (_ALL,),
         domain: str = MESH_DOMAIN,
+        counts: VirtualHostCounts = _NO_COUNTS,
         before: "VirtualServices | None" = None,
     ) -> None:
-        """objects: oldest first. export_to: of VirtualServices that say nothing of it."""
+        """objects: oldest first. export_to: of VirtualServices that say nothing of it.
+
+        counts: how often proxies have the routes of each.
+        """
         self._objects = tuple(objects)
         self._settings = _Settings(tuple(export_to), domain)
         same = before is not None and before._settings == self._settings
@@ -105,8 +120,17 @@ class VirtualServices:
             self._made = _made(
                 self._objects, self._settings, known._made if known is not None else {}
             )
-        self.all: tuple[VirtualService, ...] = tuple(map(_VIRTUAL_SERVICE, self._made.values()))
-        """The oldest first."""
+        everything: tuple[VirtualService, ...] = tuple(map(_VIRTUAL_SERVICE, self._made.values()))
+        self._costly = tuple(each for each in everything if each.expression_cost)
+        self.left_out = over_budget(self._costly, counts)
+        """Those, by namespace and name, whose regular expressions do not fit into the budget."""
+        self.all = everything
+        """The oldest first, without those that are left out."""
+        if self.left_out:
+            left_out = self.left_out
+            self.all = tuple(
+                each for each in everything if (each.namespace, each.name) not in left_out
+            )
         self._of: dict[tuple[str, str], tuple[VirtualService, ...]] = {}
         if known is not None:
             self._take_over(known)
@@ -118,6 +142,7 @@ class VirtualServices:
         *,
         export_to: Sequence[str] = (_ALL,),
         domain: str = MESH_DOMAIN,
+        counts: VirtualHostCounts = _NO_COUNTS,
         before: "VirtualServices | None" = None,
     ) -> "VirtualServices":
         """Return those of these objects: the ones before, if nothing of them changed."""
@@ -125,9 +150,10 @@ class VirtualServices:
             before is not None
             and before._settings == _Settings(tuple(export_to), domain)
             and same_objects(before._objects, objects)
+            and over_budget(before._costly, counts) == before.left_out
         ):
             return before
-        return cls(objects, export_to=export_to, domain=domain, before=before)
+        return cls(objects, export_to=export_to, domain=domain, counts=counts, before=before)
 
     def _take_over(self, before: "VirtualServices") -> None:
         """Take over what was found out of those before and holds for all but what was edited."""

@@ -25,6 +25,7 @@ from mesh_discovery.plan.reachability._services import (
 )
 from mesh_discovery.plan.sidecars._unused import same_sidecars, unused_sidecars
 from mesh_discovery.plan.telemetry._unused import unused_telemetry
+from mesh_discovery.plan.virtual_hosts._over_budget import over_budget, same_left_out
 
 
 class _Part(NamedTuple):
@@ -52,6 +53,7 @@ _PARTS = (
     _Part(_sidecars, same_sidecars),
     _Part(unusable_providers, same_providers),
     _Part(unused_telemetry, same_providers),
+    _Part(over_budget, same_left_out, of_services=False),
 )
 """The sorts of problems that are found all together."""
 

@@ -21,6 +21,8 @@ from mesh_discovery.config.kinds.envoy_filter._values import value_mistakes
 HTTP_CONNECTION_MANAGER = "envoy.filters.network.http_connection_manager"
 MOST_VERSION_BYTES = 1024
 """Longer expressions for versions match no proxy, as in Istio."""
+_LARGEST_VERSION = 1000
+"""Instructions; the control plane itself compiles them, for each proxy."""
 OF_LISTENERS = frozenset(
     {
         ApplyTo.LISTENER,
@@ -83,7 +85,7 @@ def _patch(patch: ConfigPatch, path: FieldPath) -> Iterator[Finding]:
 def _match(patch: ConfigPatch, path: FieldPath) -> Iterator[Finding]:
     match = patch.match
     if match.proxy is not None and 0 < len(match.proxy.proxy_version) <= MOST_VERSION_BYTES:
-        wrong = regex_mistake(match.proxy.proxy_version)
+        wrong = regex_mistake(match.proxy.proxy_version, most_instructions=_LARGEST_VERSION)
         if wrong is not None:
             yield (*path, "proxy", "proxyVersion"), wrong
     yield from _kind_of_match(patch.apply_to, match, path)

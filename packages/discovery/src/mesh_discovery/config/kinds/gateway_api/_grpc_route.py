@@ -11,9 +11,18 @@ from mesh_configfile.shapes import Finding
 from mesh_discovery.config.kinds._fields import SpecFields, Text, Unchecked
 from mesh_discovery.config.kinds._kind import Kind
 from mesh_discovery.config.kinds._metadata import Metadata
-from mesh_discovery.config.kinds._regular_expressions import regex_mistake
+from mesh_discovery.config.kinds._regular_expressions import (
+    Expression,
+    cost_mistakes,
+    regex_mistake,
+)
 from mesh_discovery.config.kinds.gateway_api._filter_rules import check_filters
-from mesh_discovery.config.kinds.gateway_api._headers import MatchType, ValueMatch, check_matches
+from mesh_discovery.config.kinds.gateway_api._headers import (
+    MatchType,
+    ValueMatch,
+    check_matches,
+    expressions_of,
+)
 from mesh_discovery.config.kinds.gateway_api._http_filters import GrpcFilter
 from mesh_discovery.config.kinds.gateway_api._names import GROUP
 from mesh_discovery.config.kinds.gateway_api._references import (
@@ -87,6 +96,17 @@ def _validate(spec: GrpcRouteSpec, _metadata: Metadata) -> Iterator[Finding]:
     )
     for index, rule in enumerate(spec.rules):
         yield from _check_rule(rule, ("rules", index))
+    yield from cost_mistakes(_expressions(spec))
+
+
+def _expressions(spec: GrpcRouteSpec) -> Iterator[Expression]:
+    for number, rule in enumerate(spec.rules):
+        for index, match in enumerate(rule.matches):
+            place = ("rules", number, "matches", index)
+            if match.method is not None and match.method.type is MatchType.REGULAR_EXPRESSION:
+                text = (match.method.service or "") + (match.method.method or "")
+                yield Expression((*place, "method"), text)
+            yield from expressions_of(match.headers, (*place, "headers"))
 
 
 def _check_rule(rule: GrpcRule, place: FieldPath) -> Iterator[Finding]:

@@ -10,6 +10,7 @@ from mesh_configfile import FieldPath
 from mesh_configfile.shapes import Finding
 from mesh_discovery.config.kinds._checks import has_control_characters
 from mesh_discovery.config.kinds._fields import SpecFields, Text
+from mesh_discovery.config.kinds._regular_expressions import Expression
 from mesh_discovery.config.kinds.gateway_api._names import wrong_header_name
 
 MOST = 16
@@ -59,6 +60,13 @@ def check_matches(matches: Sequence[ValueMatch], place: FieldPath) -> Iterator[F
         if each.name in names:
             yield (*place, index, "name"), f'the name "{each.name}" is given twice'
         names.add(each.name)
+
+
+def expressions_of(matches: Sequence[ValueMatch], place: FieldPath) -> Iterator[Expression]:
+    """Yield the regular expressions in conditions."""
+    for index, each in enumerate(matches):
+        if each.type is MatchType.REGULAR_EXPRESSION:
+            yield Expression((*place, index, "value"), each.value)
 
 
 def check_filter(changes: HeaderFilter, place: FieldPath) -> Iterator[Finding]:

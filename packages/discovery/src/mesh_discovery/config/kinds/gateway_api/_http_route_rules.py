@@ -7,12 +7,16 @@ from mesh_configfile import FieldPath
 from mesh_configfile.shapes import Finding
 from mesh_discovery.config.kinds._kind import Kind
 from mesh_discovery.config.kinds._metadata import Metadata
-from mesh_discovery.config.kinds._regular_expressions import regex_mistake
+from mesh_discovery.config.kinds._regular_expressions import (
+    Expression,
+    cost_mistakes,
+    regex_mistake,
+)
 from mesh_discovery.config.kinds.gateway_api._filter_rules import (
     METHODS,
     check_filters,
 )
-from mesh_discovery.config.kinds.gateway_api._headers import check_matches
+from mesh_discovery.config.kinds.gateway_api._headers import check_matches, expressions_of
 from mesh_discovery.config.kinds.gateway_api._http_filters import FilterType
 from mesh_discovery.config.kinds.gateway_api._http_route import (
     HttpBackend,
@@ -51,6 +55,17 @@ def _validate(spec: HttpRouteSpec, _metadata: Metadata) -> Iterator[Finding]:
     )
     for index, rule in enumerate(spec.rules):
         yield from _check_rule(rule, ("rules", index))
+    yield from cost_mistakes(_expressions(spec))
+
+
+def _expressions(spec: HttpRouteSpec) -> Iterator[Expression]:
+    for number, rule in enumerate(spec.rules):
+        for index, match in enumerate(rule.matches):
+            place = ("rules", number, "matches", index)
+            if match.path.type is PathType.REGULAR_EXPRESSION:
+                yield Expression((*place, "path", "value"), match.path.value)
+            yield from expressions_of(match.headers, (*place, "headers"))
+            yield from expressions_of(match.query_params, (*place, "queryParams"))
 
 
 def _check_rule(rule: HttpRule, place: FieldPath) -> Iterator[Finding]:

@@ -16,6 +16,8 @@ from mesh_discovery.config.kinds._checks import (
 )
 from mesh_discovery.config.kinds._kind import Kind
 from mesh_discovery.config.kinds._metadata import Metadata
+from mesh_discovery.config.kinds._regular_expressions import cost_mistakes
+from mesh_discovery.config.kinds.virtual_service._expressions import expressions
 from mesh_discovery.config.kinds.virtual_service._http_mistakes import http_route_mistakes
 from mesh_discovery.config.kinds.virtual_service._l4_mistakes import (
     tcp_route_mistakes,
@@ -44,6 +46,7 @@ def _validate(spec: VirtualServiceSpec, metadata: Metadata) -> Iterator[Finding]
         yield from http_route_mistakes(
             http, ("http", index), at_gateway=at_gateway, in_delegate=not spec.hosts
         )
+    yield from cost_mistakes(expressions(spec))
     for index, tls in enumerate(spec.tls):
         yield from tls_route_mistakes(tls, ("tls", index), hosts=spec.hosts)
     for index, tcp in enumerate(spec.tcp):

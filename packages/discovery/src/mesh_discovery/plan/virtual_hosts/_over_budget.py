@@ -1,0 +1,28 @@
+"""Finds VirtualServices that are left out for what their regular expressions cost Envoy."""
+
+from collections.abc import Iterator
+
+from mesh_configfile import Problem
+from mesh_discovery._expression_cost import MAX_NAMESPACE_COST
+from mesh_discovery.config.kinds.virtual_service._kind import VIRTUAL_SERVICE
+from mesh_discovery.model._model import MeshModel
+
+
+def over_budget(model: MeshModel) -> Iterator[Problem]:
+    """Yield a problem for each that is left out; for one made of another object, at that one."""
+    left_out = model.virtual_services.left_out
+    for item in model.rules.of_kind(VIRTUAL_SERVICE) if left_out else ():
+        if (item.namespace, item.name) in left_out:
+            yield item.problem(
+                ("spec",),
+                "has no effect: with older ones, the regular expressions of namespace "
+                f"{item.namespace} cost each proxy more than {MAX_NAMESPACE_COST} instructions "
+                "of Envoy's, as often as it has each: make them smaller or fewer",
+            )
+
+
+def same_left_out(old: MeshModel, new: MeshModel) -> bool:
+    """Tell whether the same objects of two models are left out."""
+    if not old.virtual_services.left_out and not new.virtual_services.left_out:
+        return True
+    return old.virtual_services is new.virtual_services
