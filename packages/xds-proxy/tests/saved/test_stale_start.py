@@ -366,6 +366,33 @@ async def test_the_agents_own_types_begin_with_what_was_saved(setup: Setup) -> N
         assert table.applied == []
 
 
+async def test_a_name_table_that_comes_before_anything_of_envoys_is_saved_too(
+    setup: Setup,
+) -> None:
+    async with (
+        setup.plane() as plane,
+        setup.relay(Table(), after_s=60.0) as relay,
+        envoy_stream(setup.socket) as envoy,
+    ):
+        await envoy.send(wants(CLUSTER))
+        stream = await plane.accept()
+        await stream.send(name_table("host.mesh"))
+        await until(lambda: NAME_TABLE in relay.status.types, what="the name table")
+        await stream.send(everything(CLUSTER, {"a": ""}, nonce="1"))
+        await received(envoy)
+        await envoy.send(wants(CLUSTER, version="1", nonce="1"))
+        await until(
+            lambda: relay.status.saved and {CLUSTER, NAME_TABLE} <= set(relay.status.saved.types),
+            what="both to be saved",
+            seen=lambda: relay.status.saved,
+        )
+    table = Table()
+    async with setup.relay(table), envoy_stream(setup.socket) as envoy:
+        await envoy.send(wants(CLUSTER))
+        await received(envoy)
+        assert table.from_disk == [(b"\x0a\x09host.mesh",)]
+
+
 async def test_an_envoy_that_comes_during_the_outage_does_not_wait(setup: Setup) -> None:
     await setup.save()
     async with setup.relay(after_s=1.0) as relay:

@@ -44,7 +44,9 @@ class Upstream(Protocol):
 class SavedOwnTypes(Protocol):
     """Saves what the agent accepted for itself."""
 
-    def own_accepted(self, type_url: str, dialect: Dialect, response: bytes) -> None: ...
+    def own_accepted(
+        self, *, node: bytes, dialect: Dialect, type_url: str, response: bytes
+    ) -> None: ...
 
 
 class _Served(msgspec.Struct):
@@ -175,7 +177,12 @@ class OwnTypes:
         answer = self._interception.answer(dialect, response, peeked)
         served.answers.add(peeked.type_url, answer.request, wait_s=answer.wait_s)
         if self._saved is not None and self._interception.has_accepted(peeked):
-            self._saved.own_accepted(peeked.type_url, dialect, response)
+            self._saved.own_accepted(
+                node=self._session.node,
+                dialect=dialect,
+                type_url=peeked.type_url,
+                response=response,
+            )
 
     def _drop(self, peeked: Response) -> None:
         self._counters.dropped += 1

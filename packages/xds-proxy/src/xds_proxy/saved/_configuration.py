@@ -141,8 +141,14 @@ class SavedConfiguration:
                 type_url, WaitingResponse(dialect, response, False, whole, keep, refused_names)
             )
 
-    def own_accepted(self, type_url: str, dialect: Dialect, response: bytes) -> None:
-        """Save a response that the agent has accepted for itself; quick."""
+    def own_accepted(
+        self, *, node: bytes, dialect: Dialect, type_url: str, response: bytes
+    ) -> None:
+        """Save a response that the agent has accepted for itself; quick.
+
+        node: that of the Envoy whose stream it came on. It may come before anything of Envoy's.
+        """
+        self.belongs_to(node)
         self._wait(
             type_url, WaitingResponse(dialect, response, False, True, None, frozenset(), own=True)
         )
