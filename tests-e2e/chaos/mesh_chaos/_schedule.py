@@ -28,6 +28,7 @@ class Kind(StrEnum):
     ENVOY_STOPPED = "envoy-stopped"
     HOT_RESTART = "hot-restart"
     AGENT_KILLED = "agent-killed"
+    AGENT_STARTS_ALONE = "agent-starts-alone"
     AGENT_STOPPED = "agent-stopped"
     AGENT_FEW_DESCRIPTORS = "agent-few-descriptors"
     AGENT_FULL_DISK = "agent-full-disk"
@@ -55,7 +56,8 @@ class _Shape:
 
     lasts_s: from, to. alone: the workload can't serve meanwhile, so that no other of its service
     may be away. crashes: counts against the number of crashes after which an agent gives up.
-    needs_control_plane: it refuses this while it is away: a hot restart, a start with a wrong file.
+    needs_control_plane: it has that for itself too: what is asked of it is refused while it is
+    away, as a hot restart is, or it is taken away as a part of this.
     """
 
     target: Target
@@ -71,6 +73,7 @@ _SHAPES = {
     Kind.ENVOY_STOPPED: _Shape(target=Target.WORKLOAD, lasts_s=(0.2, 4), alone=True),
     Kind.HOT_RESTART: _Shape(target=Target.WORKLOAD, needs_control_plane=True),
     Kind.AGENT_KILLED: _Shape(target=Target.WORKLOAD, lasts_s=(0, 3), alone=True),
+    Kind.AGENT_STARTS_ALONE: _Shape(target=Target.WORKLOAD, alone=True, needs_control_plane=True),
     Kind.AGENT_STOPPED: _Shape(target=Target.WORKLOAD, lasts_s=(0.2, 6)),
     Kind.AGENT_FEW_DESCRIPTORS: _Shape(target=Target.WORKLOAD, lasts_s=(2, 8)),
     Kind.AGENT_FULL_DISK: _Shape(target=Target.WORKLOAD, lasts_s=(4, 12)),

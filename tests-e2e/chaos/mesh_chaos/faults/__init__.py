@@ -15,6 +15,7 @@ ACTS: Mapping[Kind, Act] = {
     Kind.ENVOY_STOPPED: _processes.envoy_stopped,
     Kind.HOT_RESTART: _processes.hot_restart,
     Kind.AGENT_KILLED: _processes.agent_killed,
+    Kind.AGENT_STARTS_ALONE: _processes.agent_starts_alone,
     Kind.AGENT_STOPPED: _processes.agent_stopped,
     Kind.AGENT_FEW_DESCRIPTORS: _processes.agent_few_descriptors,
     Kind.AGENT_FULL_DISK: _storage.agent_full_disk,

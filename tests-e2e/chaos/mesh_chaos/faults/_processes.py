@@ -50,6 +50,18 @@ async def agent_killed(tested: TestedMesh, fault: Fault) -> None:
     await tested.bring_back(fault.target)
 
 
+async def agent_starts_alone(tested: TestedMesh, fault: Fault) -> None:
+    """It is ready by what it has saved, before the control plane is back."""
+    await tested.control_plane.kill()
+    try:
+        await tested.take_away(fault.target)
+        await tested.bring_back(fault.target)
+    finally:
+        await tested.control_plane.start()
+    await tested.until_ready("control plane")
+    await tested.until_current(fault.target)
+
+
 async def agent_stopped(tested: TestedMesh, fault: Fault) -> None:
     with stopped(tested.agent(fault.target).pid):
         await asyncio.sleep(fault.lasts_s)
