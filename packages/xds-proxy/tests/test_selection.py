@@ -205,3 +205,23 @@ def test_whatever_happens_there_is_a_place_to_try_and_a_bounded_wait(
             each.address for each in sound
         }
         time.now += seconds / 10
+
+
+def test_one_that_refuses_who_we_are_is_asked_less_and_less_until_something_changes(
+    time: Time,
+) -> None:
+    selection = _selection(time, "a:1")
+    (place,) = selection.places
+    waits: list[float] = []
+    for _ in range(40):
+        selection.failed(place, "UNAUTHENTICATED: the token has expired", refused=True)
+        waits.append(selection.wait_s())
+        time.now += waits[-1]
+    assert sum(waits[:4]) < 3, "soon with another proof"
+    assert sum(waits) / len(waits) > 10
+    assert max(waits) <= 30
+    selection.failed(place, "UNAUTHENTICATED: the token has expired", refused=True)
+    selection.retry_now()
+    assert selection.wait_s() == 0
+    selection.failed(place, "connection refused")
+    assert selection.wait_s() <= AGAIN.maximum_s

@@ -141,13 +141,15 @@ async def test_a_failed_renewal_keeps_the_old_certificate(
     clock: ManualClock,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
+    caplog.set_level(logging.DEBUG, logger="certclient")
     before = certificates.latest
     authority.fail(away)
     await clock.advance(HALF + 100)
     assert certificates.latest is before
     assert "connection refused" in str(certificates.last_error)
-    failures = [r for r in caplog.records if r.levelno == logging.WARNING]
-    assert {r.message for r in failures} == {"certificate renewal failed, keeping the current one"}
+    message = "certificate renewal failed, keeping the current one"
+    failures = [r for r in caplog.records if r.message == message]
+    assert [r.levelname for r in failures][:2] == ["WARNING", "DEBUG"], "the first, and repeats"
     attempts = [vars(r)["attempt"] for r in failures]
     assert attempts == list(range(1, len(attempts) + 1))
     assert all(0 < vars(r)["next_attempt_in_s"] <= 60 for r in failures)
@@ -426,17 +428,18 @@ async def test_an_authority_that_says_no_is_asked_every_few_seconds_once_the_ide
         await clock.advance(LIFETIME_S + 2)
         assert certificates.latest is None
         caplog.clear()
-        await clock.advance(300)
+        caplog.set_level(logging.DEBUG, logger="certclient")
+        await clock.advance(900)
         waits = [
             record.__dict__["next_attempt_in_s"]
             for record in caplog.records
             if record.message == "certificate request failed, there is no valid one"
         ]
         assert len(waits) > 20
-        assert max(waits) <= 5
+        assert max(waits) <= 30
         assert len(set(waits)) > 10  # not all workloads of a mesh in step
         authority.answer()
-        await clock.advance(10)
+        await clock.advance(30)
         assert certificates.latest is not None
 
 

@@ -18,7 +18,7 @@ class Refusals:
     """A message that tells of refusals, on a clock of its own, and its lines."""
 
     def __init__(self, caplog: pytest.LogCaptureFixture) -> None:
-        caplog.set_level(logging.DEBUG)
+        caplog.set_level(logging.INFO)
         self.now = 0.0
         self.log = RepeatLog(log, "caller refused", quiet_s=180.0, now=lambda: self.now)
         self._caplog = caplog
@@ -90,11 +90,17 @@ def test_a_thousand_subjects_have_few_lines_and_are_counted(refusals: Refusals) 
 
 def test_reasons_that_are_never_the_same_have_few_lines(refusals: Refusals) -> None:
     for number in range(600):
-        refusals.refused("a", f"expired {number} s ago")
+        refusals.refused("a", f"expired {chr(0x4E00 + number)}")
         refusals.now += 1.0
     told = [message for message, _ in refusals.lines()]
     assert told.count("caller refused") <= FIRST_LINES + 10
     assert len(told) < 40
+
+
+def test_reasons_that_differ_in_numbers_only_are_one(refusals: Refusals) -> None:
+    for number in range(50):
+        refusals.refused("a", f"127.0.0.1:{40000 + number}: expired {number} s ago")
+    assert len(refusals.lines()) == 1
 
 
 def test_subjects_that_are_over_one_by_one_have_few_lines(refusals: Refusals) -> None:

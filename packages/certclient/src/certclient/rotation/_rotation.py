@@ -7,6 +7,7 @@ expired certificate in use.
 
 import asyncio
 import logging
+import math
 import random
 from collections.abc import AsyncIterator, Collection
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -38,7 +39,7 @@ from certclient.rotation._schedule import (
 from certclient.rotation._taking_up import EarlierCertificate, taken_up
 from certclient.rotation._timeout import within
 from certclient.x509._certificate import Certificate
-from mesh_lifecycle import Clock, SystemClock, in_background
+from mesh_lifecycle import Clock, RepeatLog, SystemClock, in_background
 
 log = logging.getLogger("certclient.rotation")
 
@@ -96,6 +97,13 @@ class _Rotation:
         self._feed = Feed(RotationStatus())
         self._schedule = Schedule()
         self._delays = config.backoff.delays(rng)
+        self._without_one, self._keeping = (
+            RepeatLog(log, message, quiet_s=math.inf, now=clock.monotonic)
+            for message in (
+                "certificate request failed, there is no valid one",
+                "certificate renewal failed, keeping the current one",
+            )
+        )
         self._attempting = False
         self._requested = False
         self._retry_after_attempt = False
@@ -261,6 +269,8 @@ class _Rotation:
                 attempts=self._feed.value.attempts + 1,
             )
         )
+        for failures in (self._without_one, self._keeping):
+            failures.ended(str(self._config.spiffe_id), silently=True)
         log.info(
             "certificate renewed",
             extra={
@@ -292,17 +302,13 @@ class _Rotation:
                 failed_attempts=attempt,
             )
         )
-        message = (
-            "certificate request failed, there is no valid one"
-            if status.certificate is None
-            else "certificate renewal failed, keeping the current one"
-        )
-        log.warning(
-            message,
-            extra={
+        failures = self._without_one if status.certificate is None else self._keeping
+        failures.happened(
+            str(self._config.spiffe_id),
+            reason=failure.reason,
+            facts={
                 "spiffe_id": str(self._config.spiffe_id),
                 "attempt": attempt,
-                "reason": failure.reason,
                 "next_attempt_in_s": round(delay, 2),
                 "expires_in_s": round(remaining, 1),
             },

@@ -14,9 +14,10 @@ OUTAGE_RETRY_S = 3.0
 """The longest delay after an unavailable authority while there is no valid certificate, so that the
 workload is back soon after the authority is."""
 
-REFUSED_RETRY_S = 5.0
-"""The longest delay after a refusal while there is no valid certificate. Somebody is probably
-correcting what was refused (a token, a clock, a rule of the authority) and waits for the result."""
+REFUSED_RETRY_S = 30.0
+"""The longest delay after a refusal while there is no valid certificate. The authority goes on to
+refuse until something is corrected: a new token or root is a file that is tried at once
+(`depends_on`), and after a clock or a rule of the authority half a minute is no long wait."""
 
 _OUTAGE_JITTER = 0.4  # so that workloads whose certificates ended together don't ask in step
 

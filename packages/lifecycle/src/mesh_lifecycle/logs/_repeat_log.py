@@ -12,7 +12,7 @@ _QUIET_S = 180.0
 
 
 class RepeatLog:
-    """Logs one message: its first time, its repeats by their number, and its end.
+    """Logs one message: its first time, the number of its repeats, and its end.
 
     Lines that are due while nothing happens are written by a timer of the running event loop;
     without a loop they are written with the next event.
@@ -29,7 +29,8 @@ class RepeatLog:
     ) -> None:
         """message: constant. It is logged as such when the event begins, with `, repeatedly`
         while it goes on, at intervals of a minute to an hour, and with `, no longer` at INFO when
-        it has not happened for quiet_s. now: seconds of a clock that never goes back.
+        it has not happened for quiet_s (infinity: when the caller says so). now: seconds of a clock
+        that never goes back.
         """
         self._log = log
         self._messages = {
@@ -47,19 +48,27 @@ class RepeatLog:
     ) -> None:
         """Note that it happened to a subject, and log it if it is not a repeat.
 
-        A subject that has another reason is no repeat. Of what others choose, only the subject
-        should be what identifies them: an address, an identity.
+        A subject that has another reason, not in its numbers only, is no repeat. Each repeat is at
+        level DEBUG. The subject is what identifies a caller, such as its address or identity, and
+        not what it chooses anew each time.
 
         facts: of the line, beside `reason`.
         """
         told = dict(facts or {})
         if reason:
             told["reason"] = reason
-        self._write(self._repeats.happened(subject, reason, told, now=self._now()))
+        lines = self._repeats.happened(subject, reason, told, now=self._now())
+        self._write(lines)
+        if not any(line.told is Told.BEGINS for line in lines):
+            self._log.debug(self._messages[Told.BEGINS][1], extra=told)
 
-    def ended(self, subject: str) -> None:
-        """Note that it is over for a subject, whatever the reason was."""
-        self._write(self._repeats.ended(subject, now=self._now()))
+    def ended(self, subject: str, *, silently: bool = False) -> None:
+        """Note that it is over for a subject, whatever the reason was.
+
+        silently: the caller has a line of its own for it.
+        """
+        lines = self._repeats.ended(subject, now=self._now())
+        self._write(() if silently else lines)
 
     def settle(self) -> None:
         """Write the lines that are due."""

@@ -10,6 +10,7 @@ Synchronous, does no I/O; `RepeatLog` writes the lines.
 """
 
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ from typing import NamedTuple
 MOST_KEYS = 1_000
 """Subjects and reasons that are told apart; callers may choose them, and each takes memory."""
 _OTHERS = ("others", "")
+_NUMBER = re.compile(r"[0-9]+")
 FIRST_LINES = 10
 """First times that may be told one after the other; one more may be a minute later."""
 _ANOTHER_AFTER_S = 60.0
@@ -72,9 +74,12 @@ class Repeats:
     """How often it happened to subjects that are over and were never told by name."""
 
     def happened(self, subject: str, reason: str, facts: Facts, *, now: float) -> list[Line]:
-        """Note one event; returns the lines to be logged now."""
+        """Note one event; returns the lines to be logged now.
+
+        Reasons that differ in numbers only are the same, such as `expired 5 s ago` and a port.
+        """
         lines = self.settled(now=now)
-        key = (subject, reason)
+        key = (subject, _NUMBER.sub("0", reason))
         if key not in self._keys and len(self._keys) >= MOST_KEYS:
             key = _OTHERS
         if not self._keys:

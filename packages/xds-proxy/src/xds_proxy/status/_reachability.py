@@ -1,7 +1,8 @@
 """Whether the control plane can be reached; each change is logged once.
 
 While it cannot be reached, the relay tries again and again. The log has one line when that begins,
-another when the reason changes, and one when the control plane answers again. Control planes end
+another when the reason changes, how often it was tried now and then, and one line when the control
+plane answers again. Control planes end
 streams in the ordinary run of things, and the next one is answered within a moment: that is no
 change.
 """
@@ -9,11 +10,13 @@ change.
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
 import grpc
 
+from mesh_lifecycle import RepeatLog
 from xds_proxy.status._counters import Counters
 
 log = logging.getLogger("xds_proxy")
@@ -51,7 +54,9 @@ class Reachability:
         self._lost_at: datetime | None = None
         """When the last stream with an answer ended; None while there is one."""
         self._reason: str | None = None
-        self._logged: str | None = None
+        self._failures: dict[str, RepeatLog] = {}
+        """By their message; they are over when the control plane answers."""
+        self._logged = False
         self._has_answered_before = False
 
     @property
@@ -77,17 +82,19 @@ class Reachability:
         self._settle()
         self._lost_at = None
         self._reason = None
-        if self._connected and self._logged is None:
+        if self._connected and not self._logged:
             return
         facts: dict[str, object] = {"address": self._address}
         message = "connected to the control plane"
-        if self._logged is not None:
+        if self._logged:
             if self._has_answered_before:
                 message = "connected to the control plane again"
             facts["after_s"] = round((self._now() - self._since).total_seconds(), 1)
         log.info(message, extra=facts)
         self._has_answered_before = True
-        self._logged = None
+        self._logged = False
+        for failures in self._failures.values():
+            failures.ended(self._address, silently=True)
         self._change(connected=True, at=self._now())
 
     def failed(self, reason: str, *, leading: bool) -> None:
@@ -142,11 +149,15 @@ class Reachability:
         self._settle()
         self._lose()
         self._reason = reason
-        if reason == self._logged or (self._connected and not at_once):
+        if self._connected and not at_once:
             return  # a control plane that restarts is not away before a moment has passed
-        self._logged = reason
-        facts = {"address": self._address, "reason": reason, "next": "trying again"}
-        log.warning(message, extra=facts)
+        self._logged = True
+        if message not in self._failures:
+            self._failures[message] = RepeatLog(
+                log, message, quiet_s=math.inf, now=lambda: self._now().timestamp()
+            )
+        facts = {"address": self._address, "next": "trying again"}
+        self._failures[message].happened(self._address, reason=reason, facts=facts)
 
     def _lose(self) -> None:
         if self._lost_at is None:

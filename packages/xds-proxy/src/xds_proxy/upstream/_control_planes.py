@@ -46,6 +46,9 @@ from xds_proxy.upstream._upstream_error import UpstreamError
 
 log = logging.getLogger("xds_proxy")
 
+_REFUSALS = frozenset({grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED})
+"""The codes by which a control plane says that it does not serve this caller."""
+
 
 class ControlPlanes:
     """Opens streams to the control planes; made by `control_planes`."""
@@ -259,10 +262,10 @@ class ControlPlanes:
         log.info("xDS is translated", extra={"address": place.address, "reason": reason})
         return reason
 
-    def _failed(self, place: Place, reason: str) -> None:
+    def _failed(self, place: Place, reason: str, *, refused: bool = False) -> None:
         # Once it is back it may serve another dialect.
         self._spoken.forget(place.address)
-        self._selection.failed(place, reason)
+        self._selection.failed(place, reason, refused=refused)
         self._tell_change()
 
     def refused(self, place: Place, reason: str, code: grpc.StatusCode) -> None:
@@ -270,7 +273,7 @@ class ControlPlanes:
         if code is grpc.StatusCode.UNAUTHENTICATED:
             # Again without it, if it was refused with it: the one may be renewed, or the other.
             self._token_refused ^= {place.address}
-        self._failed(place, reason)
+        self._failed(place, reason, refused=code in _REFUSALS)
 
     def ended(self, place: Place, *, lasted_s: float) -> None:
         """A stream to a place has ended as streams do."""

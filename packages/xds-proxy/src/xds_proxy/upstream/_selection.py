@@ -20,6 +20,10 @@ AGAIN = Backoff(initial_s=0.1, maximum_s=2.5, multiplier=1.3, jitter=0.5)
 relay is soon back after a short one, and many relays come back spread over some seconds. Beside a
 control plane that comes and goes, it may find it away each time: it is in sync within 3 s of the
 last time all the same."""
+REFUSED = Backoff(initial_s=0.1, maximum_s=30.0, multiplier=2.0, jitter=0.3)
+"""Between streams to a control plane that refuses who we are. It is there and answers, and goes on
+to refuse until something is corrected; new files for it are tried at once (`retry_now`). The first
+delays are short: after the token, the workload's own certificate is tried."""
 LOOK = Backoff(initial_s=10.0, maximum_s=300.0, multiplier=1.5, jitter=0.5)
 """Between looks at a failed address while another is in use."""
 
@@ -52,6 +56,7 @@ class Place:
         self.since = since
         self.last_error: str | None = None
         self.again = _Delays(AGAIN, rng)
+        self.refused = _Delays(REFUSED, rng)
         self.look = _Delays(look, rng)
 
     @property
@@ -112,10 +117,19 @@ class Selection:
         """Say whether there is another place that is not known to fail."""
         return any(not each.fails for each in self.places if each is not place)
 
-    def failed(self, place: Place, reason: str) -> None:
-        """No stream to it could be opened, or one ended before the first answer."""
+    def failed(self, place: Place, reason: str, *, refused: bool = False) -> None:
+        """No stream to it could be opened, or one ended before the first answer.
+
+        refused: it answered that we may not have one.
+        """
         place.last_error = reason
-        place.again.next(self._monotonic())
+        now = self._monotonic()
+        place.again.next(now)
+        if refused:
+            place.refused.next(now)
+            place.again.due_at = place.refused.due_at
+        else:
+            place.refused.reset()
         if not place.fails:
             place.look.next(self._monotonic())
         self._set_healthy(place, healthy=False)
@@ -123,6 +137,7 @@ class Selection:
     def answered(self, place: Place) -> None:
         """The control plane answered on a stream."""
         place.last_error = None
+        place.refused.reset()
         self._set_healthy(place, healthy=True)
 
     def ended(self, place: Place, *, lasted_s: float) -> None:
@@ -161,7 +176,8 @@ class Selection:
         """Try all again without waiting, because something changed that they may depend on."""
         for place in self.places:
             if place.fails:
-                place.again.due_at = place.look.due_at = self._monotonic()
+                now = self._monotonic()
+                place.again.due_at = place.look.due_at = place.refused.due_at = now
 
     def why_none(self) -> str:
         """Return why no place can be used, in words."""
@@ -195,4 +211,8 @@ class _Delays:
     def reset_after(self, lasted_s: float) -> None:
         """Begin again with short delays if what ended had lasted longer than the last delay."""
         if lasted_s >= self.last_s:
-            self._delays = self._backoff.delays(self._rng)
+            self.reset()
+
+    def reset(self) -> None:
+        """Begin again with short delays."""
+        self._delays = self._backoff.delays(self._rng)
