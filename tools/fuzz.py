@@ -1,6 +1,6 @@
 """Run the fuzzers of the packages' parsers: coverage-guided, each in a process, with its corpus.
 
-    python tools/fuzz.py [--seconds 60] [--jobs 2] [--seed N] [--keep] [WORD ...]
+    python tools/fuzz.py [--seconds 10] [--jobs 2] [--seed N] [--keep] [WORD ...]
 
 A fuzzer is a file `packages/*/fuzz/fuzz_*.py` with two functions. `check(data)` gives the bytes to
 a parser: it returns if they were read, or refused as the parser's documentation says, and raises
@@ -137,7 +137,7 @@ def main(arguments: list[str]) -> int:
 
 def _options(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="fuzz", description="Fuzz the packages' parsers.")
-    parser.add_argument("--seconds", type=int, default=60, help="for each fuzzer")
+    parser.add_argument("--seconds", type=int, default=10, help="for each fuzzer")
     parser.add_argument("--jobs", type=int, default=2, help="fuzzers at once")
     parser.add_argument("--seed", type=int, default=0, help="0: another one each time")
     parser.add_argument("--keep", action="store_true", help="add what reached new code to corpora")
