@@ -1,5 +1,6 @@
 """The addresses of a host, with a resolver that answers, fails or hangs."""
 
+import asyncio
 import socket
 import threading
 
@@ -47,3 +48,31 @@ async def test_a_resolver_that_never_answers_is_asked_once_at_a_time(
         assert asked == [b"hanging.example"]
     finally:
         answer.set()
+
+
+async def test_names_that_one_asks_for_and_that_hang_delay_no_name_of_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    answer = threading.Event()
+
+    def resolve(host: bytes, *_: object, **__: object) -> list[object]:
+        if host.endswith(b".mallory.example"):
+            answer.wait()
+        return [(0, 0, 0, "", ("192.0.2.1", 0))]
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+    hanging = [
+        asyncio.create_task(
+            fetch_addresses(f"{number}.mallory.example", timeout_s=60, for_whom="mallory")
+        )
+        for number in range(20)
+    ]
+    try:
+        await asyncio.sleep(0)  # all of them have been handed over
+        for asker in ("shop", ""):
+            found = await fetch_addresses("good.example", timeout_s=60, for_whom=asker)
+            assert found == ("192.0.2.1",)
+        assert not any(each.done() for each in hanging)
+    finally:
+        answer.set()
+    await asyncio.gather(*hanging)

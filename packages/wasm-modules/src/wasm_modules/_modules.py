@@ -11,7 +11,7 @@ import hashlib
 import logging
 import threading
 from collections.abc import AsyncIterator, Callable, Collection
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -291,10 +291,12 @@ class Modules:
         try:
             return await asyncio.shield(unpacking)
         except asyncio.CancelledError:
-            # The thread ends at its next block, and is waited for: it would write to a folder that
-            # is to be removed, and take the time of others.
+            # The thread ends at its next block, and is waited for, also if this fetch is cancelled
+            # again: it would write to a folder that is to be removed.
             stopped.set()
-            await asyncio.wait({unpacking})
+            while not unpacking.done():
+                with suppress(asyncio.CancelledError):
+                    await asyncio.wait({unpacking})
             unpacking.exception()
             raise
         except NoModule:
