@@ -51,6 +51,7 @@ def check_configuration(
     mesh_config: Path | None = None,
     mesh_networks: Path | None = None,
     allow_unsupported: bool = False,
+    believe_timestamps: bool = False,
     against: Held | None = None,
     trust_domain: str = "cluster.local",
     domain: str = "cluster.local",
@@ -65,6 +66,7 @@ def check_configuration(
         mesh_config=mesh_config,
         mesh_networks=mesh_networks,
         allow_unsupported=allow_unsupported,
+        believe_timestamps=believe_timestamps,
     )
     try:
         load = first_reading(loader.load, loader)

@@ -22,6 +22,7 @@ from mesh_filewatch import ReadTimedOut, run_with_timeout
 from mesh_identity import InvalidSpiffeId, checked_trust_domain
 from mesh_listening import GRPC_LIMITS, HTTP_LIMITS, ConnectionLimits
 
+BELIEVE_TIMESTAMPS = "MESH_DISCOVERY_BELIEVE_TIMESTAMPS"
 BELIEVE_PLAINTEXT = "MESH_DISCOVERY_BELIEVE_PLAINTEXT"
 PLAINTEXT_SECRETS = "MESH_DISCOVERY_PLAINTEXT_SECRETS"
 ALLOW_UNSUPPORTED = "MESH_DISCOVERY_ALLOW_UNSUPPORTED"
@@ -82,6 +83,8 @@ class DiscoveryConfig:
     monitoring: Address | None
     allow_unsupported: bool = False
     """Kinds and fields that only Istio has are accepted without effect and logged, not refused."""
+    believe_timestamps: bool = False
+    """`creationTimestamp` counts between namespaces, and not only within one."""
     believe_plaintext: bool = False
     """Callers in plaintext are whom their nodes say, and get the configuration of any namespace;
     else they get what is exported to all. In neither case do they register or report health."""
@@ -137,6 +140,7 @@ class Flags:
     domain: str
     shutdown_duration: str
     allow_unsupported: bool = False
+    believe_timestamps: bool = False
     ca_signers: str = ""
     plaintext_secrets: bool = False
     key_set_networks: str = ""
@@ -165,6 +169,7 @@ def read_config(flags: Flags, environ: Mapping[str, str]) -> DiscoveryConfig:
         monitoring=reader.address("--monitoring-addr", flags.monitoring_addr),
         allow_unsupported=flags.allow_unsupported or reader.flag(ALLOW_UNSUPPORTED),
         scope_gateways=reader.flag("PILOT_SCOPE_GATEWAY_TO_NAMESPACE"),
+        believe_timestamps=flags.believe_timestamps or reader.flag(BELIEVE_TIMESTAMPS),
         believe_plaintext=flags.believe_plaintext or reader.flag(BELIEVE_PLAINTEXT),
         plaintext_secrets=flags.plaintext_secrets or reader.flag(PLAINTEXT_SECRETS),
         key_set_guard=reader.key_set_guard(flags.key_set_networks),

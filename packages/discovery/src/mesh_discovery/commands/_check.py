@@ -7,6 +7,7 @@ import typer
 
 from mesh_discovery.commands._options import (
     ALLOW_UNSUPPORTED,
+    BELIEVE_TIMESTAMPS,
     CONFIG_DIR,
     MESH_CONFIG,
     MESH_NETWORKS,
@@ -26,6 +27,7 @@ def check(
     mesh_networks: Annotated[Path | None, MESH_NETWORKS] = None,
     *,
     allow_unsupported: Annotated[bool, ALLOW_UNSUPPORTED] = False,
+    believe_timestamps: Annotated[bool, BELIEVE_TIMESTAMPS] = False,
     against: Annotated[
         str,
         typer.Option(
@@ -56,6 +58,7 @@ def check(
             mesh_config=mesh_config,
             mesh_networks=mesh_networks,
             allow_unsupported=allow_unsupported,
+            believe_timestamps=believe_timestamps,
             against=fetch_held(against) if against else None,
             trust_domain=trust_domain,
             domain=domain,

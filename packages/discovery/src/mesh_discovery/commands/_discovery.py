@@ -18,6 +18,7 @@ from mesh_discovery._config import (
 )
 from mesh_discovery.commands._options import (
     ALLOW_UNSUPPORTED,
+    BELIEVE_TIMESTAMPS,
     CONFIG_DIR,
     MESH_CONFIG,
     MESH_NETWORKS,
@@ -132,6 +133,7 @@ def discovery(  # noqa: PLR0917  (typer reads options by name)
         ),
     ] = "",
     allow_unsupported: Annotated[bool, ALLOW_UNSUPPORTED] = False,  # noqa: FBT002  (likewise)
+    believe_timestamps: Annotated[bool, BELIEVE_TIMESTAMPS] = False,  # noqa: FBT002  (likewise)
     log_level: Annotated[
         str, typer.Option("--log-level", "--log_output_level", help="debug, info, warn, error.")
     ] = "info",
@@ -161,6 +163,7 @@ def discovery(  # noqa: PLR0917  (typer reads options by name)
         domain=domain,
         shutdown_duration=shutdown_duration,
         allow_unsupported=allow_unsupported,
+        believe_timestamps=believe_timestamps,
         plaintext_secrets=plaintext_secrets,
         key_set_networks=key_set_networks,
         believe_plaintext=believe_plaintext,

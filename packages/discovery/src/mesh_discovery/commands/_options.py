@@ -17,6 +17,13 @@ ALLOW_UNSUPPORTED = typer.Option(
     help="Let pass, without effect, what Istio has and this control plane has not yet.",
 )
 
+BELIEVE_TIMESTAMPS = typer.Option(
+    "--believe-timestamps",
+    envvar=_config.BELIEVE_TIMESTAMPS,
+    help="creationTimestamp says which object is older between namespaces too: for files that no "
+    "tenant writes, such as exports of a cluster.",
+)
+
 # Parsed here: typer itself would look at the file, for as long as a mount takes to answer.
 CONFIG_DIR = typer.Option(
     "--config-dir",

@@ -7,6 +7,7 @@ import msgspec
 
 from mesh_configfile import Document, FieldPath, Problem, Value, field_name, suggestion
 from mesh_configfile.shapes import Finding
+from mesh_discovery.config._seniority import BY_NAME
 from mesh_discovery.config.kinds._foreign_kinds import FOREIGN, is_foreign_kind
 from mesh_discovery.config.kinds._kind import Body, decoded
 from mesh_discovery.config.kinds._metadata import Metadata
@@ -40,7 +41,10 @@ class ConfigObject:
     is_ending: bool = False
     """Whether it is deleted and not gone yet, as a pod that still has its grace period."""
     created: str = ""
-    """RFC 3339, empty when unknown; decides which of two equals is older."""
+    """The age by which it counts, as a text that compares; empty for the youngest.
+
+    Of an object in a file it is made by its namespace and its date (`config/_seniority`).
+    """
     file: str
     line: int
     lines: tuple[tuple[FieldPath, int], ...] = ()
@@ -186,7 +190,7 @@ def _object(
         labels=tuple(sorted(metadata.labels.items())),
         annotations=tuple(sorted(metadata.annotations.items())),
         is_ending=metadata.deletion_timestamp is not None,
-        created=metadata.creation_timestamp or "",
+        created=BY_NAME.age(metadata.namespace, metadata.creation_timestamp or ""),
         file=document.file,
         line=document.line,
         lines=_lines(document) if kind is SERVICE_ENTRY else (),

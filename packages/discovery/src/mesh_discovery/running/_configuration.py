@@ -118,6 +118,7 @@ async def read_configuration(
         mesh_config=config.mesh_config,
         mesh_networks=config.mesh_networks,
         allow_unsupported=config.allow_unsupported,
+        believe_timestamps=config.believe_timestamps,
     )
     first = await _first(loader.load, loader)
     store = ConfigStore(

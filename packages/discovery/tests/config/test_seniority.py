@@ -1,0 +1,167 @@
+"""The older of two objects: between namespaces their authors have no say in it."""
+
+from pathlib import Path
+
+import pytest
+
+from mesh_discovery.config._loader import ConfigLoader
+from mesh_discovery.model._model import build_model
+from mesh_discovery.model._visibility import visible_services
+from planes import entry
+
+GATEWAY = """\
+apiVersion: networking.istio.io/v1
+kind: Gateway
+metadata: {{name: {name}, namespace: {namespace}{date}}}
+spec:
+  selector: {{istio: ingressgateway}}
+  servers:
+  - port: {{number: 443, name: https, protocol: HTTPS}}
+    hosts: [shop.example]
+    tls: {{mode: SIMPLE, credentialName: {namespace}}}
+"""
+NAMESPACE = """\
+apiVersion: v1
+kind: Namespace
+metadata: {{name: {name}{date}}}
+"""
+ROOT = """\
+apiVersion: mesh.istio.io/v1alpha1
+kind: MeshConfig
+metadata: {name: mesh}
+spec: {rootNamespace: zz-root}
+"""
+HOST = "hosts: [shop.example], ports: [{number: 80, name: http, protocol: HTTP}], resolution: DNS"
+
+
+def dated(date: str) -> str:
+    return f', creationTimestamp: "{date}"' if date else ""
+
+
+def gateway(namespace: str, date: str = "", name: str = "gw") -> str:
+    return GATEWAY.format(name=name, namespace=namespace, date=dated(date))
+
+
+def namespace(name: str, date: str) -> str:
+    return NAMESPACE.format(name=name, date=dated(date))
+
+
+class Mesh:
+    """A directory, and the loader that reads it again and again."""
+
+    def __init__(self, directory: Path, *, believe: bool = False) -> None:
+        self.directory = directory
+        self.believe = believe
+        self.loader = ConfigLoader(directory, believe_timestamps=believe)
+        self.loader.load()
+        self.written: list[tuple[str, str]] = []
+
+    def write(self, **documents: str) -> None:
+        for name, text in documents.items():
+            (self.directory / f"{name}.yaml").write_text(text)
+            self.written.append((str(self.directory), f"{name}.yaml"))
+
+    def gateways(self) -> list[str]:
+        """Return the Gateways in the order in which they get what they want."""
+        load = self.loader.load(self.written)
+        self.written = []
+        assert not load.problems
+        fresh = ConfigLoader(self.directory, believe_timestamps=self.believe).load()
+        assert load.snapshot == fresh.snapshot  # however it came about
+        return [each.key for each in build_model(load.snapshot).gateways.gateways]
+
+
+@pytest.fixture
+def mesh(config_dir: Path) -> Mesh:
+    return Mesh(config_dir)
+
+
+def test_a_namespace_does_not_date_itself_before_another(mesh: Mesh) -> None:
+    mesh.write(owner=gateway("shop", "2024-01-01T00:00:00Z"))
+    assert mesh.gateways() == ["shop/gw"]
+
+    mesh.write(thief=gateway("thief", "2020-01-01T00:00:00Z"))
+
+    assert mesh.gateways() == ["shop/gw", "thief/gw"]
+
+
+def test_nor_by_a_name_of_its_choice(mesh: Mesh) -> None:
+    mesh.write(owner=gateway("shop"), thief=gateway("thief", name="aaa"))
+
+    assert mesh.gateways() == ["shop/gw", "thief/aaa"]
+
+
+def test_a_host_stays_with_its_owner(mesh: Mesh) -> None:
+    mesh.write(
+        owner=entry("shop", HOST, namespace="shop", created="2024-01-01T00:00:00Z"),
+        thief=entry("a", HOST, namespace="thief", created="2020-01-01T00:00:00Z"),
+    )
+    services = build_model(mesh.loader.load().snapshot).services
+
+    assert visible_services(services, "client")["shop.example"].namespace == "shop"
+
+
+def test_within_a_namespace_its_own_dates_count(mesh: Mesh) -> None:
+    mesh.write(
+        one=gateway("shop", "2024-01-01T00:00:00Z", name="a"),
+        two=gateway("shop", "2020-01-01T00:00:00Z", name="b"),
+        three=gateway("shop", name="c"),
+    )
+
+    assert mesh.gateways() == ["shop/b", "shop/a", "shop/c"]
+
+
+def test_the_root_namespace_comes_first_whatever_it_is_called(mesh: Mesh) -> None:
+    mesh.write(
+        root=gateway("istio-system"),
+        other=gateway("zz-root"),
+        tenant=gateway("aaa", "2020-01-01T00:00:00Z"),
+    )
+    assert mesh.gateways() == ["istio-system/gw", "aaa/gw", "zz-root/gw"]
+
+    mesh.write(mesh=ROOT)
+
+    assert mesh.gateways() == ["zz-root/gw", "aaa/gw", "istio-system/gw"]
+
+
+def test_the_older_namespace_comes_first_by_its_own_object(mesh: Mesh) -> None:
+    mesh.write(
+        old=namespace("shop", "2020-01-01T00:00:00Z"),
+        new=namespace("aaa", "2024-01-01T00:00:00Z"),
+        one=gateway("shop", "2024-05-01T00:00:00Z"),
+        two=gateway("aaa", "2019-01-01T00:00:00Z"),
+        three=gateway("undated"),
+    )
+    assert mesh.gateways() == ["shop/gw", "aaa/gw", "undated/gw"]
+
+    mesh.write(old=namespace("shop", "2025-01-01T00:00:00Z"))
+
+    assert mesh.gateways() == ["aaa/gw", "shop/gw", "undated/gw"]
+
+
+def test_all_dates_can_be_believed(config_dir: Path) -> None:
+    mesh = Mesh(config_dir, believe=True)
+    mesh.write(
+        one=gateway("shop", "2024-01-01T00:00:00Z"),
+        two=gateway("thief", "2020-01-01T00:00:00Z"),
+        three=gateway("aaa"),
+    )
+
+    assert mesh.gateways() == ["thief/gw", "shop/gw", "aaa/gw"]
+    assert mesh.loader.load().snapshot.notes == ()
+
+
+def test_it_is_told_once_that_dates_do_not_count_between_namespaces(mesh: Mesh) -> None:
+    def told() -> list[str]:
+        mesh.gateways()
+        return [str(each) for each in mesh.loader.load().snapshot.notes]
+
+    mesh.write(one=gateway("shop", "2024-01-01T00:00:00Z"), two=gateway("thief"))
+    assert told() == []
+
+    mesh.write(two=gateway("thief", "2020-01-01T00:00:00Z"))
+    (note,) = told()
+    assert "two.yaml:1: metadata.creationTimestamp: counts among objects of thief alone" in note
+
+    mesh.write(two=gateway("thief"))
+    assert told() == []
