@@ -393,6 +393,41 @@ async def test_a_name_table_that_comes_before_anything_of_envoys_is_saved_too(
         assert table.from_disk == [(b"\x0a\x09host.mesh",)]
 
 
+async def test_a_response_without_a_name_table_takes_the_saved_one_not_away(
+    setup: Setup,
+) -> None:
+    """In delta, a control plane that has nothing new says so to a stream that comes again."""
+    await setup.save(Table())
+    nothing_new = discovery_pb2.DiscoveryResponse(
+        type_url=NAME_TABLE, version_info="2", nonce="none"
+    )
+    async with (
+        setup.plane() as plane,
+        setup.relay(Table(), after_s=60.0) as relay,
+        envoy_stream(setup.socket) as envoy,
+    ):
+        await envoy.send(wants(CLUSTER))
+        stream = await plane.accept()
+        await stream.send(nothing_new.SerializeToString())
+        await until(
+            lambda: NAME_TABLE in relay.status.types and relay.status.types[NAME_TABLE].acked,
+            what="the empty response to be accepted",
+        )
+        await stream.send(everything(CLUSTER, {"c": ""}, nonce="1", version="2"))
+        await received(envoy)
+        await envoy.send(wants(CLUSTER, version="2", nonce="1"))
+        await until(
+            lambda: relay.status.saved and relay.status.saved.writes,
+            what="the clusters to be saved",
+            seen=lambda: relay.status.saved,
+        )
+    table = Table()
+    async with setup.relay(table), envoy_stream(setup.socket) as envoy:
+        await envoy.send(wants(CLUSTER))
+        assert bodies(await received(envoy)) == saved_as(CLUSTER, "c")
+        assert table.from_disk == [(b"\x0a\x09host.mesh",)]
+
+
 async def test_an_envoy_that_comes_during_the_outage_does_not_wait(setup: Setup) -> None:
     await setup.save()
     async with setup.relay(after_s=1.0) as relay:

@@ -23,7 +23,7 @@ from mesh_lifecycle import Backoff, Clock, SystemClock, in_background
 from mesh_protowire import WireError
 from xds_proxy._config import SavedConfig
 from xds_proxy.protocol._dialect import Dialect
-from xds_proxy.protocol._resources import only_prolongs
+from xds_proxy.protocol._resources import only_prolongs, resources_of
 from xds_proxy.protocol._shown import shown_names
 from xds_proxy.saved._directory import UnusableDirectory
 from xds_proxy.saved._file import FileList, UnusableFile
@@ -149,6 +149,8 @@ class SavedConfiguration:
         node: that of the Envoy whose stream it came on. It may come before anything of Envoy's.
         """
         self.belongs_to(node)
+        if not any(True for _ in resources_of(dialect, response)):
+            return  # its interceptor keeps what it has
         self._wait(
             type_url, WaitingResponse(dialect, response, False, True, None, frozenset(), own=True)
         )
