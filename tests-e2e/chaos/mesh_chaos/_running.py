@@ -1,38 +1,25 @@
 """A run: the mesh is set up, faults happen under traffic, and it is calm again at the end."""
 
 import asyncio
-import os
-import shutil
 import sys
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager, suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 
-from envoy_supervisor import find_envoy
-from mesh_chaos import _disks
-from mesh_chaos import _tested_mesh as meshes
 from mesh_chaos._observing import (
     Observations,
     files_of,
     issued_serials,
-    left_behind,
     log_lines,
     observe,
 )
-from mesh_chaos._parts import Part
-from mesh_chaos._resolvers import Resolver, resolv_conf, resolvers
 from mesh_chaos._schedule import Fault, Kind, apart_s, schedule
-from mesh_chaos._tested_mesh import SERVICES, Binaries, TestedMesh, mesh_text, put
+from mesh_chaos._setting_up import WITH_A_CLOCK, tested_mesh
+from mesh_chaos._tested_mesh import SERVICES, TestedMesh
 from mesh_chaos._traffic import Traffic, traffic
 from mesh_chaos._waiting import NotSoon
 from mesh_chaos.faults import ACTS, obstacles
-from mesh_chaos.faults._storage import keep_state, until_saved
-from mesh_e2e import mesh_of
-from mesh_local import MeshPlan, StateFolder
-from mesh_testkit import SmallDisk, find_free_port, small_disk
 
 WARM_UP_S = 10.0
 CALM_S = 15.0
@@ -70,7 +57,7 @@ async def run(directory: Path, *, seed: int, seconds: float, only: Sequence[Kind
     skipped = obstacles()
     chosen = [kind for kind in Kind if kind not in skipped and (not only or kind in only)]
     seen = Observations()
-    async with _tested(directory, seen) as tested:
+    async with tested_mesh(directory, seen, skipped) as tested:
         faults = schedule(
             seed,
             seconds=seconds - WARM_UP_S - CALM_S,
@@ -108,90 +95,10 @@ async def run(directory: Path, *, seed: int, seconds: float, only: Sequence[Kind
 
 def _targets(tested: TestedMesh) -> dict[Kind, Sequence[str]]:
     return {
+        Kind.AGENT_CLOCK_JUMP: [WITH_A_CLOCK],
         Kind.RESOLVER_DEAD: sorted(tested.resolvers),
         Kind.RESOLVER_LYING: sorted(tested.resolvers),
     }
-
-
-@asynccontextmanager
-async def _tested(directory: Path, seen: Observations) -> AsyncIterator[TestedMesh]:
-    """Run the mesh, on disks of its own and with resolvers of its own where that can be."""
-    rules = directory / "rules"
-    rules.mkdir()
-    port = find_free_port()
-    put(rules / "gateway.yaml", meshes.GATEWAY.format(port=port, host=meshes.EDGE_HOST))
-    put(rules / "edition.yaml", meshes.EDITION.format(edition=0, host=meshes.EDGE_HOST))
-    binaries = _binaries(directory)
-    environ = {
-        **os.environ,
-        "ENVOY_PATH": str(binaries.link),
-        "SECRET_GRACE_PERIOD_RATIO": meshes.LEFT_AT_RENEWAL,
-    }
-    async with AsyncExitStack() as stack:
-        found: dict[str, Resolver] = {}
-        disks: dict[str, SmallDisk] = {}
-        if not _disks.obstacle():
-            hosts = [f"127.62.{os.getpid() % 250}.{number}" for number in (53, 54)]
-            found = await stack.enter_async_context(
-                resolvers(hosts, suffix=meshes.OUTSIDE, address=meshes.OUTSIDE_ADDRESS)
-            )
-            stack.enter_context(
-                _disks.in_place_of(Path("/etc/resolv.conf"), resolv_conf(hosts, directory))
-            )
-        mesh = await stack.enter_async_context(
-            mesh_of(
-                mesh_text(port),
-                directory,
-                environ=environ,
-                beside=partial(_small_disks, seen=seen, disks=disks),
-            )
-        )
-        tested = TestedMesh(
-            mesh=mesh,
-            directory=directory,
-            edge_port=port,
-            parts={
-                "control plane": Part("control plane", mesh.control_plane, {}),
-                **{
-                    each.instance.name: Part(each.instance.name, each.agent, {})
-                    for each in mesh.workloads
-                },
-            },
-            resolvers=found,
-            disks=disks,
-            environment=environ,
-            binaries=binaries,
-        )
-        stack.push_async_callback(_kill_all, tested)
-        for workload in SERVICES:
-            await until_saved(tested, workload)
-            keep_state(tested, workload)
-        yield tested
-
-
-@contextmanager
-def _small_disks(
-    plan: MeshPlan, state: StateFolder, *, seen: Observations, disks: dict[str, SmallDisk]
-) -> Iterator[None]:
-    """Have disks of their own for those that write; note what is left on them at the end."""
-    with ExitStack() as stack:
-        if not _disks.obstacle():
-            disks["control plane"] = stack.enter_context(
-                small_disk(state.ca, kib=meshes.CA_DISK_KIB)
-            )
-            for name in (each.name for each in plan.instances):
-                disk = small_disk(state.workload(name), kib=meshes.WORKLOAD_DISK_KIB)
-                disks[name] = stack.enter_context(disk)
-        yield
-        seen.left = left_behind(state.path, seen.shared_memory)
-
-
-def _binaries(directory: Path) -> Binaries:
-    installed, copy = find_envoy(), directory / "envoy-copy"
-    shutil.copy(installed, copy)
-    link = directory / "envoy"
-    link.symlink_to(installed)
-    return Binaries(link=link, files=(installed, copy))
 
 
 async def _carry_out(outcome: Outcome, faults: Sequence[Fault], seconds: float) -> None:
@@ -245,12 +152,6 @@ async def _end(tested: TestedMesh) -> None:
         if said := await part.end(timeout_s=30):
             tested.problem(f"at the end: {said}; see {part.spec.log.name}")
         del name
-
-
-async def _kill_all(tested: TestedMesh) -> None:
-    for part in tested.parts.values():
-        with suppress(NotSoon):
-            await part.kill_started()
 
 
 def _tell(line: str) -> None:

@@ -18,6 +18,8 @@ class Target(StrEnum):
     CONTROL_PLANE = "control plane"
     CONFIGURATION = "configuration"
     RESOLVER = "resolver"
+    AUTHORITY = "authority"
+    MACHINE = "machine"
 
 
 class Kind(StrEnum):
@@ -33,6 +35,7 @@ class Kind(StrEnum):
     AGENT_FEW_DESCRIPTORS = "agent-few-descriptors"
     AGENT_FULL_DISK = "agent-full-disk"
     AGENT_READ_ONLY_DISK = "agent-read-only-disk"
+    AGENT_CLOCK_JUMP = "agent-clock-jump"
     SAVED_STATE_CHANGED = "saved-state-changed"
     SAVED_STATE_OLDER = "saved-state-older"
     CONTROL_PLANE_KILLED = "control-plane-killed"
@@ -41,7 +44,11 @@ class Kind(StrEnum):
     CONTROL_PLANE_FEW_DESCRIPTORS = "control-plane-few-descriptors"
     CONTROL_PLANE_FULL_DISK = "control-plane-full-disk"
     CONTROL_PLANE_READ_ONLY_DISK = "control-plane-read-only-disk"
+    AUTHORITY_AWAY = "authority-away"
+    AUTHORITY_SLOW = "authority-slow"
+    NEW_ROOT = "new-root"
     UNREAD_STREAMS = "unread-streams"
+    IDLE_CONNECTIONS = "idle-connections"
     GOOD_EDIT = "good-edit"
     WRONG_EDIT = "wrong-edit"
     TWO_EDITS = "two-edits"
@@ -73,11 +80,14 @@ _SHAPES = {
     Kind.ENVOY_STOPPED: _Shape(target=Target.WORKLOAD, lasts_s=(0.2, 4), alone=True),
     Kind.HOT_RESTART: _Shape(target=Target.WORKLOAD, needs_control_plane=True),
     Kind.AGENT_KILLED: _Shape(target=Target.WORKLOAD, lasts_s=(0, 3), alone=True),
-    Kind.AGENT_STARTS_ALONE: _Shape(target=Target.WORKLOAD, alone=True, needs_control_plane=True),
+    Kind.AGENT_STARTS_ALONE: _Shape(
+        target=Target.WORKLOAD, lasts_s=(10, 10), alone=True, needs_control_plane=True
+    ),
     Kind.AGENT_STOPPED: _Shape(target=Target.WORKLOAD, lasts_s=(0.2, 6)),
     Kind.AGENT_FEW_DESCRIPTORS: _Shape(target=Target.WORKLOAD, lasts_s=(2, 8)),
     Kind.AGENT_FULL_DISK: _Shape(target=Target.WORKLOAD, lasts_s=(4, 12)),
     Kind.AGENT_READ_ONLY_DISK: _Shape(target=Target.WORKLOAD, lasts_s=(4, 12)),
+    Kind.AGENT_CLOCK_JUMP: _Shape(target=Target.WORKLOAD, lasts_s=(4, 10), alone=True),
     Kind.SAVED_STATE_CHANGED: _Shape(target=Target.WORKLOAD, alone=True),
     Kind.SAVED_STATE_OLDER: _Shape(target=Target.WORKLOAD, alone=True),
     Kind.CONTROL_PLANE_KILLED: _Shape(target=Target.CONTROL_PLANE),
@@ -86,7 +96,11 @@ _SHAPES = {
     Kind.CONTROL_PLANE_FEW_DESCRIPTORS: _Shape(target=Target.CONTROL_PLANE, lasts_s=(2, 8)),
     Kind.CONTROL_PLANE_FULL_DISK: _Shape(target=Target.CONTROL_PLANE, lasts_s=(4, 12)),
     Kind.CONTROL_PLANE_READ_ONLY_DISK: _Shape(target=Target.CONTROL_PLANE, lasts_s=(4, 12)),
+    Kind.AUTHORITY_AWAY: _Shape(target=Target.AUTHORITY, lasts_s=(3, 15)),
+    Kind.AUTHORITY_SLOW: _Shape(target=Target.AUTHORITY, lasts_s=(5, 15)),
+    Kind.NEW_ROOT: _Shape(target=Target.CONTROL_PLANE),
     Kind.UNREAD_STREAMS: _Shape(target=Target.CONTROL_PLANE, lasts_s=(4, 12)),
+    Kind.IDLE_CONNECTIONS: _Shape(target=Target.MACHINE, lasts_s=(4, 12)),
     Kind.GOOD_EDIT: _Shape(target=Target.CONFIGURATION),
     Kind.WRONG_EDIT: _Shape(target=Target.CONFIGURATION, lasts_s=(1, 4), needs_control_plane=True),
     Kind.TWO_EDITS: _Shape(target=Target.CONFIGURATION),

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from textwrap import dedent
 
+from mesh_chaos._authority import AuthorityWay
 from mesh_chaos._books import Absence, Death, Lane
 from mesh_chaos._parts import Part, kill_all
 from mesh_chaos._resolvers import Resolver
@@ -98,6 +99,7 @@ class TestedMesh:
     parts: Mapping[str, Part]
     resolvers: Mapping[str, Resolver]
     disks: Mapping[str, SmallDisk]
+    authority: AuthorityWay
     environment: Mapping[str, str]
     binaries: Binaries
     edition: int = 0
@@ -117,6 +119,10 @@ class TestedMesh:
 
     def agent(self, workload: str) -> Part:
         return self.parts[workload]
+
+    def clock_file(self, workload: str) -> Path:
+        """Where it is written by how much a workload's clock is off."""
+        return self.directory / f"{workload}.clock"
 
     def exchange_binary(self) -> None:
         """Have another Envoy where agents find theirs, as a package manager does."""

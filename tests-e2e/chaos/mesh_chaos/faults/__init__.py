@@ -5,7 +5,16 @@ from collections.abc import Awaitable, Callable, Mapping
 from mesh_chaos import _disks
 from mesh_chaos._schedule import Fault, Kind
 from mesh_chaos._tested_mesh import TestedMesh
-from mesh_chaos.faults import _configuration, _memory, _processes, _resolving, _storage
+from mesh_chaos.faults import (
+    _authority,
+    _clocks,
+    _configuration,
+    _memory,
+    _peers,
+    _processes,
+    _resolving,
+    _storage,
+)
 
 Act = Callable[[TestedMesh, Fault], Awaitable[None]]
 
@@ -20,6 +29,7 @@ ACTS: Mapping[Kind, Act] = {
     Kind.AGENT_FEW_DESCRIPTORS: _processes.agent_few_descriptors,
     Kind.AGENT_FULL_DISK: _storage.agent_full_disk,
     Kind.AGENT_READ_ONLY_DISK: _storage.agent_read_only_disk,
+    Kind.AGENT_CLOCK_JUMP: _clocks.agent_clock_jump,
     Kind.SAVED_STATE_CHANGED: _storage.saved_state_changed,
     Kind.SAVED_STATE_OLDER: _storage.saved_state_older,
     Kind.CONTROL_PLANE_KILLED: _processes.control_plane_killed,
@@ -28,7 +38,11 @@ ACTS: Mapping[Kind, Act] = {
     Kind.CONTROL_PLANE_FEW_DESCRIPTORS: _processes.control_plane_few_descriptors,
     Kind.CONTROL_PLANE_FULL_DISK: _storage.control_plane_full_disk,
     Kind.CONTROL_PLANE_READ_ONLY_DISK: _storage.control_plane_read_only_disk,
-    Kind.UNREAD_STREAMS: _processes.unread_streams,
+    Kind.AUTHORITY_AWAY: _authority.authority_away,
+    Kind.AUTHORITY_SLOW: _authority.authority_slow,
+    Kind.NEW_ROOT: _authority.new_root,
+    Kind.UNREAD_STREAMS: _peers.unread_streams,
+    Kind.IDLE_CONNECTIONS: _peers.idle_connections,
     Kind.GOOD_EDIT: _configuration.good_edit,
     Kind.WRONG_EDIT: _configuration.wrong_edit,
     Kind.TWO_EDITS: _configuration.two_edits,
@@ -40,13 +54,14 @@ ACTS: Mapping[Kind, Act] = {
 
 def obstacles() -> dict[Kind, str]:
     """Return the faults that this machine can't do, each with the reason."""
-    storage, memory = _disks.obstacle(), _memory.obstacle()
+    storage, memory, clocks = _disks.obstacle(), _memory.obstacle(), _clocks.obstacle()
     asked = {
         Kind.ENVOY_OUT_OF_MEMORY: memory,
         Kind.AGENT_FULL_DISK: storage,
         Kind.AGENT_READ_ONLY_DISK: storage,
         Kind.CONTROL_PLANE_FULL_DISK: storage,
         Kind.CONTROL_PLANE_READ_ONLY_DISK: storage,
+        Kind.AGENT_CLOCK_JUMP: clocks,
         Kind.RESOLVER_DEAD: storage,
         Kind.RESOLVER_LYING: storage,
     }

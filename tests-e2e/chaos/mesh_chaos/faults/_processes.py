@@ -1,23 +1,19 @@
-"""Programs killed, stopped for a while, replaced, left without descriptors, and pestered."""
+"""Programs killed, stopped for a while, replaced, and left without descriptors."""
 
 import asyncio
 import resource
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from datetime import timedelta
 from pathlib import Path
 
 import psutil
 
-from mesh_ca import TokenIssuer
 from mesh_chaos._parts import stopped
 from mesh_chaos._schedule import Fault
 from mesh_chaos._tested_mesh import TestedMesh
-from mesh_e2e import run_command, stalled_streams
+from mesh_e2e import run_command
 
 _SPARE_DESCRIPTORS = 2
-_STREAMS = 60
-_ISSUER, _AUDIENCE = "mesh-local", "istio-ca"
 
 
 async def envoy_killed(tested: TestedMesh, fault: Fault) -> None:
@@ -96,18 +92,6 @@ async def control_plane_stopped(tested: TestedMesh, fault: Fault) -> None:
 
 async def control_plane_few_descriptors(tested: TestedMesh, fault: Fault) -> None:
     with few_descriptors(tested.control_plane.pid):
-        await asyncio.sleep(fault.lasts_s)
-    await tested.until_ready("control plane")
-
-
-async def unread_streams(tested: TestedMesh, fault: Fault) -> None:
-    """One identity of the mesh asks for everything on many streams, and reads none of it."""
-    plane = tested.mesh.plan.block.control_plane
-    token = tested.directory / "hog-token"
-    issuer = TokenIssuer(tested.mesh.state.tokens, _ISSUER)
-    token.write_text(issuer.issue("default", "hog", _AUDIENCE, timedelta(hours=1)))
-    prefix = f"hog-{fault.number}"
-    async with stalled_streams((plane, 15012), _STREAMS, node_prefix=prefix, token=token):
         await asyncio.sleep(fault.lasts_s)
     await tested.until_ready("control plane")
 
