@@ -23,7 +23,6 @@ from mesh_listening.limits._limits import (
     ConnectionLimits,
     raise_open_files_limit,
 )
-from mesh_listening.limits._log_limiter import LogLimiter
 from mesh_listening.limits._pending_writes import PendingWrites, Reader
 from mesh_listening.limits._refusals import Reason
 from mesh_listening.sockets._local_pages import is_loopback, local_page_refusal
@@ -68,8 +67,6 @@ __all__ = [
     # pages for this machine only
     "is_loopback",
     "local_page_refusal",
-    # logging of repeated events
-    "LogLimiter",
     # peers that do not read
     "Reader",
     "PendingWrites",

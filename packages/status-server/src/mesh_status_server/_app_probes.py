@@ -5,13 +5,12 @@ here, and this process makes them from the inside. Source of paths and status co
 https://istio.io/latest/docs/ops/configuration/mesh/app-health-check/
 """
 
-import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-from mesh_listening import LogLimiter
+from mesh_lifecycle import RepeatLog
 from mesh_status_server._errors import TooManyError
 from mesh_status_server._slots import Slots
 from mesh_status_server.http._messages import Reply, Request, Response
@@ -25,7 +24,6 @@ PROBE_SOURCES = ("127.0.0.6", "::6")
 """Addresses that Istio's iptables rules let pass, so that a probe reaches the application."""
 _MOST_AT_ONCE = 128
 _MOST_OF_ONE_PEER = 32
-_QUIET_S = 60.0
 
 
 class AppProbes:
@@ -50,7 +48,7 @@ class AppProbes:
         self._status_port = status_port
         self._sources = sources
         self._slots = Slots(_MOST_AT_ONCE, each_peer=_MOST_OF_ONE_PEER)
-        self._logged: LogLimiter | None = None
+        self._failing = RepeatLog(log, "a probe of the application fails")
 
     async def answer(self, request: Request) -> Reply:
         """Check the application once; a path without a probe gets 400."""
@@ -72,13 +70,10 @@ class AppProbes:
                 )
         except TooManyError as error:
             return Response.text(f"too many probes: {error}\n", HTTPStatus.SERVICE_UNAVAILABLE)
-        if not outcome.healthy:
-            self._log(request.path, outcome.reason)
+        if outcome.healthy:
+            self._failing.ended(request.path)
+        else:
+            facts = {"path": request.path}
+            self._failing.happened(request.path, reason=outcome.reason, facts=facts)
         body = outcome.body or f"{outcome.reason}\n".encode() * (not outcome.healthy)
         return Response(status=outcome.status, body=body)
-
-    def _log(self, path: str, reason: str) -> None:
-        if self._logged is None:
-            self._logged = LogLimiter(quiet_s=_QUIET_S, now=asyncio.get_running_loop().time)
-        if self._logged.begins(path):
-            log.warning("a probe of the application fails", extra={"path": path, "reason": reason})

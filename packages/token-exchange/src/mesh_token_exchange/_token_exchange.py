@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-from mesh_lifecycle import Clock, SystemClock
+from mesh_lifecycle import Clock, RepeatLog, SystemClock
 from mesh_token_exchange._answer import Answer, failure, success
 from mesh_token_exchange._cache import Issued, TokenCache, issued
 from mesh_token_exchange._errors import (
@@ -79,6 +79,7 @@ class TokenExchange:
             max_tokens=self._limits.max_tokens,
             reuse_above_s=self._limits.reuse_above_s,
         )
+        self._failing = RepeatLog(log, "token exchange failed")
         self._running: dict[bytes, asyncio.Future[_Outcome | None]] = {}
 
     async def answer(self, method: str, path: str, content_type: str, body: bytes) -> Answer:
@@ -125,7 +126,9 @@ class TokenExchange:
     async def _exchange(self, key: bytes, request: ExchangeRequest) -> _Outcome:
         """Call the exchanger, and share its outcome with the requests that came meanwhile."""
         if len(self._running) >= self._limits.max_exchanges:
-            return ExchangeUnavailable(f"{len(self._running)} exchanges are already under way")
+            reason = f"{len(self._running)} exchanges are already under way"
+            self._failing.happened("", reason=reason)
+            return ExchangeUnavailable(reason)
         running = self._running[key] = asyncio.get_running_loop().create_future()
         outcome: _Outcome | None = None
         now, monotonic = self._clock.now(), self._clock.monotonic()
@@ -133,13 +136,14 @@ class TokenExchange:
             token = await self._exchanger.exchange(request)
             outcome = issued(token, request, asked_at=now, asked_monotonic=monotonic)
             self._cache.add(key, outcome)
+            self._failing.ended("")
             log.debug("token exchanged", extra={"expires_in_s": token.expires_in_s})
         except ExchangeRefused as error:
             outcome = error
             log.info("token exchange refused", extra={"error_code": error.code})
         except ExchangeUnavailable as error:
             outcome = error
-            log.warning("token exchange failed", extra={"reason": error.reason})
+            self._failing.happened("", reason=error.reason)
         finally:
             del self._running[key]
             running.set_result(outcome)

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 from msgspec.structs import replace
 
-from mesh_lifecycle import Clock, SystemClock, in_background
+from mesh_lifecycle import Clock, RepeatLog, SystemClock, in_background
 from mesh_listening import Port
 from xds_proxy._config import OnDisconnect, RelayConfig
 from xds_proxy._errors import ConfigError
@@ -275,4 +275,7 @@ def _surroundings(
         accepted=accepted,
         stale_start=stale_start,
         quarantine=Quarantine(clock.now) if config.quarantine else None,
+        refusals=RepeatLog(
+            log, "Envoy refused a configuration and keeps the last good one", now=clock.monotonic
+        ),
     )

@@ -73,7 +73,6 @@ class TokenServer:
         else:
             self._counts["failed"] += 1
             self._last_failure = str(json.loads(answer.body).get("error_description", ""))
-            log.warning("a token was not exchanged", extra={"reason": self._last_failure})
 
 
 @asynccontextmanager

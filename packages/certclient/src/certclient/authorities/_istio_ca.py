@@ -6,6 +6,7 @@ them would cost more than the handshake that it saves.
 """
 
 import logging
+import math
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -34,7 +35,7 @@ from mesh_identity import (
     token_fault,
     why_unreachable,
 )
-from mesh_lifecycle import Backoff, Clock, SystemClock
+from mesh_lifecycle import Backoff, Clock, RepeatLog, SystemClock
 from mesh_protos import CREATE_CERTIFICATE
 from mesh_protowire import WireError, bytes_field, encode_struct, values_of, varint_field
 
@@ -149,7 +150,9 @@ class _IstioCa:
         self._config = config
         self._further_roots = further_roots
         self._clock = clock
-        self._token_fault_logged = False
+        self._token_faults = RepeatLog(
+            log, "the token for the certificate authority is not valid", quiet_s=math.inf
+        )
 
     async def sign(self, csr_pem: bytes, *, lifetime: timedelta) -> tuple[bytes, ...]:
         request = _request(csr_pem, lifetime, cert_signer=self._config.cert_signer)
@@ -178,7 +181,7 @@ class _IstioCa:
         return chain
 
     def _log_token_fault(self, token: str | None) -> None:
-        """Log a token that the authority will probably refuse; once, until the token is valid.
+        """Log a token that the authority will probably refuse.
 
         The call is made all the same: the authority may accept our client certificate, and its
         clock decides, not ours.
@@ -186,12 +189,11 @@ class _IstioCa:
         if self._config.token_path is None:
             return
         fault = _token_fault(token, now=self._clock.now())
-        if fault is not None and not self._token_fault_logged:
-            log.warning(
-                "the token for the certificate authority is not valid",
-                extra={"token": str(self._config.token_path), "reason": f"it {fault}"},
-            )
-        self._token_fault_logged = fault is not None
+        path = str(self._config.token_path)
+        if fault is None:
+            self._token_faults.ended(path)
+        else:
+            self._token_faults.happened(path, reason=f"it {fault}", facts={"token": path})
 
     def _translated(
         self, error: grpc.aio.AioRpcError, token: str | None

@@ -12,12 +12,12 @@ from mesh_discovery.model._secrets import NoSecret, parse_secret_name, secrets_o
 from mesh_discovery.plan._proxy import Proxy
 from mesh_discovery.push._changes import SECRET
 from mesh_discovery.push._served_context import ServedContext
-from mesh_listening import LogLimiter
+from mesh_lifecycle import RepeatLog
 from xds_server import Client, Generated, PushRequest, Watch
 
 log = logging.getLogger(__name__)
 
-_TOLD_EVERY_S = 600.0
+_QUIET_S = 600.0
 
 
 class SecretsGenerator:
@@ -33,7 +33,7 @@ class SecretsGenerator:
         """over_plaintext: proxies that prove nothing get secrets too, by what their nodes say."""
         self._served = served
         self._over_plaintext = over_plaintext
-        self._told = LogLimiter(quiet_s=_TOLD_EVERY_S, now=monotonic)
+        self._lacking = RepeatLog(log, "secret not given", quiet_s=_QUIET_S, now=monotonic)
 
     def generate(
         self, client: Client[Proxy], watch: Watch, push: PushRequest | None
@@ -48,20 +48,14 @@ class SecretsGenerator:
         found = []
         for each in sorted(names):
             made = secrets.resource(each, proxy, client.identities, believed=self._over_plaintext)
+            account = f"{client.identities} {each[:256]}"
             if isinstance(made, NoSecret):
-                self._tell(client, each, made)
+                facts = {"node": proxy.id, "secret": each[:256]}
+                self._lacking.happened(account, reason=made.reason, facts=facts)
             else:
+                self._lacking.ended(account)
                 found.append(made)
         return Generated(resources=tuple(found))
-
-    def _tell(self, client: Client[Proxy], name: str, answer: NoSecret) -> None:
-        """Log that a proxy gets no secret, once for its account however often it asks."""
-        proxy = client.context
-        if self._told.due(f"{client.identities} {name[:256]}", every_s=_TOLD_EVERY_S):
-            log.warning(
-                "secret not given",
-                extra={"node": proxy.id, "secret": name[:256], "reason": answer.reason},
-            )
 
     def not_served(
         self, proxy: Proxy, identities: tuple[str, ...], names: frozenset[str]

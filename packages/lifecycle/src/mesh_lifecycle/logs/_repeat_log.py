@@ -44,7 +44,12 @@ class RepeatLog:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def happened(
-        self, subject: str, *, reason: str = "", facts: Mapping[str, object] | None = None
+        self,
+        subject: str,
+        *,
+        reason: str = "",
+        facts: Mapping[str, object] | None = None,
+        fault: BaseException | None = None,
     ) -> None:
         """Note that it happened to a subject, and log it if it is not a repeat.
 
@@ -53,12 +58,13 @@ class RepeatLog:
         not what it chooses anew each time.
 
         facts: of the line, beside `reason`.
+        fault: its traceback goes with the first line.
         """
         told = dict(facts or {})
         if reason:
             told["reason"] = reason
         lines = self._repeats.happened(subject, reason, told, now=self._now())
-        self._write(lines)
+        self._write(lines, fault=fault)
         if not any(line.told is Told.BEGINS for line in lines):
             self._log.debug(self._messages[Told.BEGINS][1], extra=told)
 
@@ -74,10 +80,11 @@ class RepeatLog:
         """Write the lines that are due."""
         self._write(self._repeats.settled(now=self._now()))
 
-    def _write(self, lines: Iterable[Line]) -> None:
+    def _write(self, lines: Iterable[Line], *, fault: BaseException | None = None) -> None:
         for line in lines:
             level, message = self._messages[line.told]
-            self._log.log(level, message, extra=dict(line.facts))
+            traceback = fault if line.told is Told.BEGINS else None
+            self._log.log(level, message, extra=dict(line.facts), exc_info=traceback)
         self._set_timer()
 
     def _set_timer(self) -> None:

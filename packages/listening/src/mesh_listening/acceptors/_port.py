@@ -226,9 +226,8 @@ class Port:
             return True
         try:
             reason = self._allowed.refusal(peer)
-        except Exception:  # the caller's pids() may raise anything
-            if self._refusals.count_not_known():
-                log.exception("cannot tell whether a peer is allowed, refusing it")
+        except Exception as error:  # noqa: BLE001 - the caller's pids() may raise anything
+            self._refusals.record_not_known(error)
             return False
         if reason is not None:
             self._refusals.record_not_allowed(peer, reason)

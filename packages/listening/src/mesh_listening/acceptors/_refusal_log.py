@@ -6,18 +6,16 @@ are refused in between.
 
 import asyncio
 import logging
-import time
 from collections.abc import Mapping
 
+from mesh_lifecycle import RepeatLog
 from mesh_listening.limits._admission import Admission
-from mesh_listening.limits._log_limiter import LogLimiter
 from mesh_listening.limits._refusals import Ended, Reason, Refusals
 from mesh_listening.sockets._peers import PeerCredentials
 
 log = logging.getLogger("mesh_listening")
 
 _QUIET_S = 5.0
-_NOT_ALLOWED_AGAIN_AFTER_S = 60.0
 
 
 class RefusalLog:
@@ -27,7 +25,10 @@ class RefusalLog:
         self._listener = listener
         self._admission = admission
         self._refusals = Refusals(quiet_s=_QUIET_S)
-        self._not_allowed = LogLimiter(quiet_s=_NOT_ALLOWED_AGAIN_AFTER_S, now=time.monotonic)
+        self._not_allowed = RepeatLog(log, "peer refused")
+        self._not_known = RepeatLog(
+            log, "cannot tell whether a peer is allowed, refusing it", level=logging.ERROR
+        )
         self._timer: asyncio.TimerHandle | None = None
 
     @property
@@ -58,13 +59,11 @@ class RefusalLog:
         self._refusals.totals[reason] += 1
 
     def record_not_allowed(self, peer: PeerCredentials, reason: str) -> None:
-        """Count a process that may not connect; logged once while those of its user try."""
+        """Count a process that may not connect; those of a user are one to the log."""
         self.count(Reason.NOT_ALLOWED)
-        if not self._not_allowed.begins(f"{peer.uid} {peer.gid}"):
-            return
-        log.warning(
-            "peer refused",
-            extra={
+        self._not_allowed.happened(
+            f"uid {peer.uid} gid {peer.gid}",
+            facts={
                 "listener": self._listener,
                 "reason": reason,
                 "pid": peer.pid,
@@ -74,10 +73,10 @@ class RefusalLog:
             },
         )
 
-    def count_not_known(self) -> bool:
-        """Count a process that is refused as the check of it failed; returns whether to log it."""
+    def record_not_known(self, fault: Exception) -> None:
+        """Count a process that is refused as the check of it failed."""
         self.count(Reason.NOT_ALLOWED)
-        return self._not_allowed.begins("not known")
+        self._not_known.happened("", facts={"listener": self._listener}, fault=fault)
 
     def close(self) -> None:
         """Log the end of what is still being refused."""

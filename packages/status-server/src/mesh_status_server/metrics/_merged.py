@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from http import HTTPStatus
 from typing import NamedTuple
 
-from mesh_listening import LogLimiter
+from mesh_lifecycle import RepeatLog
 from mesh_status_server._errors import FetchError, TooManyError
 from mesh_status_server._slots import Slots
 from mesh_status_server.http._messages import Reply, Request, Start, Streamed
@@ -61,7 +61,9 @@ class MergedMetrics:
         self._served = 0
         self._failures = Counter(dict.fromkeys((_OWN, *kinds), 0))
         self._slots = Slots(_MOST_AT_ONCE, each_peer=_MOST_OF_ONE_PEER)
-        self._logged: LogLimiter | None = None
+        self._lacking = RepeatLog(
+            log, "scrapes are answered without all metrics of a source", quiet_s=_QUIET_S
+        )
 
     @property
     def counts(self) -> ScrapeCounts:
@@ -120,13 +122,7 @@ class MergedMetrics:
 
     def _failed(self, kind: str, name: str, reason: str) -> None:
         self._failures[kind] += 1
-        if self._logged is None:
-            self._logged = LogLimiter(quiet_s=_QUIET_S, now=asyncio.get_running_loop().time)
-        if self._logged.begins(name):
-            log.warning(
-                "scrapes are answered without all metrics of a source",
-                extra={"source": kind, "from": name, "reason": reason},
-            )
+        self._lacking.happened(name, reason=reason, facts={"source": kind, "from": name})
 
 
 async def _format_of_whole(fetches: Sequence[Fetch], waiting: Waiting) -> Format:

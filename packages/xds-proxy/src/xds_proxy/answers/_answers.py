@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Mapping
 from functools import partial
 
+from mesh_lifecycle import RepeatLog
 from xds_proxy.answers._learning import AcceptedResponses, Learning
 from xds_proxy.answers._response_observer import Observation
 from xds_proxy.protocol._shown import NAME, shortened, shown_names
@@ -29,6 +30,7 @@ class Answers:
     """Tells all who have to know that Envoy accepted or refused a response.
 
     feeding: from saved configuration, None without. leading: says whether the stream leads.
+    refusals: logs what Envoy refuses, by type URL.
     """
 
     def __init__(
@@ -41,6 +43,7 @@ class Answers:
         quarantining: Quarantining | None,
         accepted: AcceptedResponses | None,
         leading: Callable[[], bool],
+        refusals: RepeatLog,
     ) -> None:
         self._session = session
         self._counters = counters
@@ -50,8 +53,7 @@ class Answers:
         self._accepted = accepted
         self._leading = leading
         self._learning = Learning(session, self._learned)
-        self._told_refusals: dict[str, str] = {}
-        """By type URL, why Envoy refused the newest response that it answered."""
+        self._refusals = refusals
 
     def answered(self, answered: Answered) -> None:
         """Envoy answered a response; called for each, in order."""
@@ -80,7 +82,7 @@ class Answers:
             self._quarantining.learned(answered, reasons)
         if answered.error is None:
             if sent.generation >= 0:  # a part is of a response that was refused
-                self._told_refusals.pop(sent.type_url, None)
+                self._refusals.ended(sent.type_url)
         else:
             self._tell_refusal(answered, answered.error, reasons)
             if sent.type_url not in WHOLE_STATE or not reasons:
@@ -90,18 +92,15 @@ class Answers:
 
     def _tell_refusal(self, answered: Answered, error: str, reasons: Mapping[str, str]) -> None:
         sent, error = answered.sent, shortened(error)
-        # A control plane may answer each refusal with the same configuration, without a pause.
-        again = self._told_refusals.get(sent.type_url) == error
-        self._told_refusals[sent.type_url] = error
         names = sorted(reasons)
-        log.log(
-            logging.DEBUG if again else logging.WARNING,
-            "Envoy refused a configuration and keeps the last good one",
-            extra={
+        # A control plane may answer each refusal with the same configuration, without a pause.
+        self._refusals.happened(
+            sent.type_url,
+            reason=error,
+            facts={
                 "type_url": sent.type_url,
                 "version": shortened(sent.version, NAME),
                 **({"resources": shown_names(names[:_MAX_NAMES_LOGGED])} if names else {}),
-                "reason": error,
             },
         )
 

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from mesh_lifecycle import Clock
+from mesh_lifecycle import Clock, RepeatLog
 from xds_proxy._errors import InterceptorRefused
 from xds_proxy.own_types._refusals_in_a_row import RefusalsInARow
 from xds_proxy.protocol._dialect import (
@@ -73,6 +73,11 @@ class Interception:
         self._in_a_row = {
             type_url: RefusalsInARow(clock.monotonic) for type_url in self._interceptors
         }
+        self._refusal_log = RepeatLog(
+            log,
+            "the agent refused a configuration and keeps the last good one",
+            now=clock.monotonic,
+        )
         self.refusals = 0
 
     @property
@@ -139,6 +144,7 @@ class Interception:
         refused = _refusal(self._interceptors[type_url], dialect.state_of_the_world(response))
         if refused is None:
             self._in_a_row[type_url].accepted()
+            self._refusal_log.ended(type_url)
             self._delivery_status.accepted(type_url, version, at=now)
             self._delivery_status.resources_accepted(type_url, None)
             self._held[type_url].discard(contents.removed)
@@ -148,16 +154,19 @@ class Interception:
             )
         self.refusals += 1
         self._delivery_status.refused(type_url, version, refused.reason, at=now)
-        times, wait_s = self._in_a_row[type_url].refused(refused.reason)
-        if times:
-            _tell(refused, type_url, version, times)
+        self._refusal_log.happened(
+            type_url,
+            reason=refused.reason,
+            facts={"type_url": type_url, "version": version},
+            fault=refused.fault,
+        )
         nack = dialect.write_request(
             type_url=type_url,
             version=self._delivery_status.version_in_use(type_url),
             nonce=peeked.nonce,
             error=refused.reason,
         )
-        return Answer(nack, wait_s)
+        return Answer(nack, self._in_a_row[type_url].refused())
 
 
 def _refusal(interceptor: Interceptor, response: bytes) -> _Refused | None:
@@ -174,18 +183,3 @@ def _refusal(interceptor: Interceptor, response: bytes) -> _Refused | None:
     except Exception as error:  # noqa: BLE001 - it is answered, and told by the caller
         return _Refused(f"internal error ({type(error).__name__})", error)
     return None
-
-
-def _tell(refused: _Refused, type_url: str, version: str, times: int) -> None:
-    """Log a refusal. times: for how many it stands."""
-    if refused.fault is not None:
-        log.error("an interceptor failed", extra={"type_url": type_url}, exc_info=refused.fault)
-    log.warning(
-        "the agent refused a configuration and keeps the last good one",
-        extra={
-            "type_url": type_url,
-            "version": version,
-            "reason": refused.reason,
-            **({"times": times} if times > 1 else {}),
-        },
-    )

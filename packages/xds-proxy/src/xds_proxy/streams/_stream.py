@@ -113,6 +113,7 @@ class Stream:
             quarantining=self._quarantining,
             accepted=around.accepted,
             leading=lambda: self._leading,
+            refusals=around.refusals,
         )
         self.writing = ResponseWriting(
             envoy,

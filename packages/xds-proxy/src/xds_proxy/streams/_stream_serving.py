@@ -12,8 +12,7 @@ from contextlib import suppress
 import grpc
 import grpc.aio
 
-from mesh_lifecycle import Clock
-from mesh_listening import LogLimiter
+from mesh_lifecycle import Clock, RepeatLog
 from xds_proxy._config import OnDisconnect
 from xds_proxy.protocol._dialect import DIALECTS, SERVICE, Dialect
 from xds_proxy.status._acks_and_nacks import DeliveryStatus
@@ -27,7 +26,6 @@ from xds_proxy.upstream._upstream_error import UpstreamError
 log = logging.getLogger("xds_proxy")
 
 _LONGEST_DETAILS = 1024
-_QUIET_S = 60.0
 
 
 class StreamServing:
@@ -49,7 +47,7 @@ class StreamServing:
         self._on_disconnect = on_disconnect
         self._max_streams = max_streams
         self._streams: EnvoyStreams[Stream] = EnvoyStreams(most=max_streams)
-        self._crowding = LogLimiter(quiet_s=_QUIET_S, now=clock.monotonic)
+        self._crowding = RepeatLog(log, "ending streams of Envoy's", now=clock.monotonic)
         self._stopping = False
 
     @property
@@ -168,11 +166,8 @@ class StreamServing:
         self._around.counters.crowded_out += 1
         most = self._max_streams
         details = f"more than {most} streams at once: the oldest makes way for a newer one"
-        if self._crowding.begins(str(stream.process)):
-            log.warning(
-                "ending streams of Envoy's",
-                extra={"reason": details, "pid": stream.process},
-            )
+        facts = {"pid": stream.process}
+        self._crowding.happened(str(stream.process), reason=details, facts=facts)
         stream.end(_relay_end(grpc.StatusCode.RESOURCE_EXHAUSTED, details))
         await stream.closed.wait()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from mesh_lifecycle import RepeatLog
 from xds_proxy.answers._learning import AcceptedResponses
 from xds_proxy.answers._response_observer import Observation
 from xds_proxy.own_types._debug_requests import DebugRequests
@@ -19,7 +20,10 @@ from xds_proxy.writing._message_writer import WriteBounds
 
 
 class Surroundings(NamedTuple):
-    """The parts that the streams of one relay share. now: the Unix time."""
+    """The parts that the streams of one relay share.
+
+    now: the Unix time. refusals: logs what Envoy refuses, by type URL.
+    """
 
     reachability: Reachability
     counters: Counters
@@ -33,3 +37,4 @@ class Surroundings(NamedTuple):
     accepted: AcceptedResponses | None
     stale_start: StaleStart | None
     quarantine: Quarantine | None
+    refusals: RepeatLog

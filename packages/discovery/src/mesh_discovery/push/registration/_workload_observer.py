@@ -27,8 +27,7 @@ from mesh_discovery.push.registration._rights import (
     registrant,
     reported_places,
 )
-from mesh_lifecycle import Clock, SystemClock, in_background
-from mesh_listening import LogLimiter
+from mesh_lifecycle import Clock, RepeatLog, SystemClock, in_background
 from mesh_protos import type_urls
 from xds_server import Client, DeltaRequest, PushRequest, Refused, Response, SotwRequest
 
@@ -41,7 +40,6 @@ _SHORTEST_REST_S = 0.25
 _REST_FOR_WORK = 10
 _MOST_TOLD = 20
 """Messages at once; more are counted."""
-_WARNED_EVERY_S = 60.0
 
 
 class WorkloadObserver:
@@ -64,7 +62,8 @@ class WorkloadObserver:
         self._told: list[tuple[str, dict[str, str]]] = []
         """Messages that are logged once what they tell of is served."""
         self._untold = 0
-        self._warned = LogLimiter(quiet_s=_WARNED_EVERY_S, now=clock.monotonic)
+        self._warnings: dict[str, RepeatLog] = {}
+        """By their message."""
 
     @asynccontextmanager
     async def running(self, notify: Notify) -> AsyncIterator[None]:
@@ -168,10 +167,11 @@ class WorkloadObserver:
             self._untold += 1
 
     def _warn(self, message: str, client: Client[Proxy], reason: str) -> None:
-        """Log what has no effect, each message once a minute however many clients there are."""
-        times = self._warned.due(message, every_s=_WARNED_EVERY_S)
-        if times:
-            log.warning(message, extra={"client": client.id, "reason": reason, "times": times})
+        """Log what has no effect."""
+        if message not in self._warnings:
+            self._warnings[message] = RepeatLog(log, message, now=self._clock.monotonic)
+        facts = {"client": client.id}
+        self._warnings[message].happened(client.node.id[:256], reason=reason, facts=facts)
 
     async def _serve_changes(self, notify: Notify) -> None:
         """Serve what changed, with rests between: ten times as long as the work, at least.
