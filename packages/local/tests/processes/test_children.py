@@ -123,6 +123,46 @@ async def test_a_process_left_as_it_ended_is_not_started_again(
         assert child.state is ChildState.ENDED
 
 
+class NotedGuard(Guard):
+    """Notes what it is told, and kills nothing."""
+
+    def __init__(self) -> None:
+        self.watched: list[int] = []
+
+    def watch(self, pid: int) -> None:
+        self.watched.append(pid)
+
+    def forget(self, pid: int) -> None:
+        self.watched.remove(pid)
+
+
+async def test_the_number_of_a_group_that_is_empty_is_not_kept(make_spec: MakeSpec) -> None:
+    """Another program may have it a while later, and would be killed at the end of the block."""
+    guard = NotedGuard()
+    async with running(
+        [make_spec("raise SystemExit(0)")],
+        on_exit=OnExit.LEAVE,
+        kill_now=asyncio.Event(),
+        guard=guard,
+    ) as (child,):
+        await child.wait_ended()
+        await until(lambda: guard.watched == [], what="the group to be forgotten")
+
+
+async def test_what_an_ended_process_has_left_in_its_group_is_killed_at_the_end(
+    make_spec: MakeSpec, guard: Guard
+) -> None:
+    script = WITH_CHILD.replace("time.sleep(600)\n", "raise SystemExit(0)\n")
+    spec = make_spec(script)
+    async with running([spec], on_exit=OnExit.LEAVE, kill_now=asyncio.Event(), guard=guard) as (
+        child,
+    ):
+        await child.wait_ended()
+        left = int(last_lines(spec.log)[0].split()[1])
+        assert alive(left)
+    await until(lambda: not alive(left), what="the end of what was left")
+
+
 async def test_a_process_that_does_not_stop_is_killed(make_spec: MakeSpec, guard: Guard) -> None:
     spec = make_spec(STUBBORN, stop_timeout_s=0.2)
     async with running([spec], on_exit=OnExit.FAIL, kill_now=asyncio.Event(), guard=guard) as (

@@ -23,6 +23,7 @@ log = logging.getLogger("mesh_local")
 
 _BACKOFF = Backoff(initial_s=0.5, maximum_s=15.0, multiplier=2.0, jitter=0.2)
 _STEADY_S = 10.0
+_LOOK_S = 0.5
 _LAST_LINES_BYTES = 16 * 1024
 
 
@@ -64,6 +65,8 @@ class Child:
         self._may_start = may_start
         self._kill_now = kill_now
         self._guard = guard
+        self._group: int | None = None
+        """That of the newest process, as long as it may have members."""
         self._ended = asyncio.Event()
 
     async def keep_running(self) -> None:
@@ -102,6 +105,10 @@ class Child:
         self.state = ChildState.ENDED
         self._ended.set()
         try:
+            # The kernel tells of no group's end.
+            while self._group is not None and group_exists(self._group):  # noqa: ASYNC110
+                await asyncio.sleep(_LOOK_S)
+            self._forget_group()
             await asyncio.Event().wait()
         finally:
             self._kill_group()
@@ -118,7 +125,7 @@ class Child:
                 stderr=output,
                 start_new_session=True,
             )
-        self.pid = process.pid
+        self.pid = self._group = process.pid
         self._guard.watch(process.pid)
         self.state = ChildState.RUNNING
         log.info("process started", extra={"child": spec.name, "pid": process.pid})
@@ -159,9 +166,15 @@ class Child:
 
     def _kill_group(self) -> None:
         """Kill every process that is left in the group."""
-        if self.pid is not None:
-            signal_group(self.pid, signal.SIGKILL)
-            self._guard.forget(self.pid)
+        if self._group is not None:
+            signal_group(self._group, signal.SIGKILL)
+        self._forget_group()
+
+    def _forget_group(self) -> None:
+        """Never signal the group again: the kernel gives its number to others when it is empty."""
+        if self._group is not None:
+            self._guard.forget(self._group)
+        self._group = None
 
 
 @asynccontextmanager
@@ -222,6 +235,17 @@ def signal_group(pid: int, number: signal.Signals) -> None:
     """Signal a process and all that it started in its group; an empty group is no error."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, number)
+
+
+def group_exists(pid: int) -> bool:
+    """Say whether a process group has any members."""
+    try:
+        os.killpg(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def describe_exit(code: int) -> str:
