@@ -66,7 +66,7 @@ class Child:
         self._kill_now = kill_now
         self._guard = guard
         self._group: int | None = None
-        """That of the newest process, as long as it may have members."""
+        """That of the newest process, as long as any process may be in it."""
         self._ended = asyncio.Event()
 
     async def keep_running(self) -> None:
@@ -238,7 +238,7 @@ def signal_group(pid: int, number: signal.Signals) -> None:
 
 
 def group_exists(pid: int) -> bool:
-    """Say whether a process group has any members."""
+    """Say whether any process is in a group."""
     try:
         os.killpg(pid, 0)
     except ProcessLookupError:
