@@ -6,6 +6,7 @@ from enum import StrEnum
 from functools import cached_property
 
 from mesh_discovery._addresses import is_ip
+from mesh_discovery._proxy_ports import PROXY_PORTS, may_be_own_machine
 from mesh_discovery.config.kinds._protocol import Protocol
 from mesh_discovery.config.kinds._service_entry import Resolution
 
@@ -69,8 +70,10 @@ class Endpoint:
     """Whether its pod says that it has no Envoy."""
 
     def serves(self, port: Port) -> bool:
-        """Tell whether it serves the service's port."""
-        return not self.has_named_ports_only or any(name == port.name for name, _ in self.ports)
+        """Tell whether it serves the service's port, and that leads to no proxy's own pages."""
+        if self.has_named_ports_only and all(name != port.name for name, _ in self.ports):
+            return False
+        return self.port_for(port) not in PROXY_PORTS or not may_be_own_machine(self.address)
 
     def port_for(self, port: Port) -> int:
         """Return the port on which this endpoint serves the service's port, if it does."""
@@ -150,7 +153,9 @@ class Service:
 
     def endpoints_of(self, port: Port) -> tuple[Endpoint, ...]:
         """Return the endpoints that serve a port."""
-        if not any(each.has_named_ports_only for each in self.endpoints):
+        if port.target not in PROXY_PORTS and not any(
+            each.has_named_ports_only or each.ports for each in self.endpoints
+        ):
             return self.endpoints
         return tuple(each for each in self.endpoints if each.serves(port))
 

@@ -17,6 +17,7 @@ from mesh_discovery.config.kinds.sidecar._spec import CaptureMode, IngressListen
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.model._services import Port
 from mesh_discovery.plan._proxy import Proxy
+from mesh_discovery.plan.capture._listeners import LOOPBACKS
 
 
 class Application(NamedTuple):
@@ -79,7 +80,8 @@ def plan_inbound(proxy: Proxy, model: MeshModel, sidecar: SidecarSpec | None = N
             else _of_services(proxy, model)
         )
         for port in ports:
-            if (port.bind, port.number) != (port.app_address, port.app_port):
+            is_application = (port.bind, port.number) == (port.app_address, port.app_port)
+            if not is_application and not _is_own(port, proxy):
                 found.setdefault((port.bind, port.number), port)
     by_application = {
         (proxy.app_address, endpoint.port_for(port))
@@ -97,6 +99,19 @@ def plan_inbound(proxy: Proxy, model: MeshModel, sidecar: SidecarSpec | None = N
         ports=tuple(found[key] for key in sorted(found)),
         taken=frozenset(by_application | by_proxy),
     )
+
+
+def _is_own(port: InboundPort, proxy: Proxy) -> bool:
+    """Tell whether a port leads to the proxy's own pages or its agent's.
+
+    Where the application has a loopback address of its own, all ports there are the application's.
+    """
+    if port.app_port not in proxy.own_ports:
+        return False
+    return port.app_address in (*proxy.addresses, *LOOPBACKS.values(), *_ANY_ADDRESS)
+
+
+_ANY_ADDRESS = ("0.0.0.0", "::")  # noqa: S104 - compared, not bound
 
 
 def _of_services(proxy: Proxy, model: MeshModel) -> Iterator[InboundPort]:

@@ -13,6 +13,7 @@ from ipaddress import ip_address
 from typing import NamedTuple
 
 from mesh_discovery._addresses import is_ip
+from mesh_discovery._proxy_ports import ADMIN_PORT, PROXY_PORTS, STATUS_PORT
 from mesh_discovery.config.kinds.mesh_config._interception import InterceptionMode
 from mesh_discovery.plan._client import ClientFiles
 from mesh_discovery.plan._place import NOWHERE, Place
@@ -82,6 +83,8 @@ class Proxy:
     """Whether its Envoy can make tags of spans by format strings (1.40; 1.36 can't)."""
     settings: ProxySettings = NO_SETTINGS
     """Of its own; the rest is as in mesh config (`ProxySettings.over`)."""
+    own_ports: frozenset[int] = frozenset(PROXY_PORTS)
+    """The ports of its machine that are its own and its agent's, and no application's."""
     metadata: Mapping[str, object] = field(default_factory=dict, compare=False, repr=False)
     """Of its node, which patches may ask for; no part of its identity."""
     source: str = field(default="", compare=False)
@@ -140,6 +143,7 @@ def parse_proxy(node: Node, *, domain_suffix: str = "cluster.local", source: str
         service_cluster=node.cluster,
         takes_tag_values=_envoy_version(node.user_agent) >= _TAG_VALUES_SINCE,
         settings=proxy_settings(metadata, node=node.id),
+        own_ports=_own_ports(metadata.get("PROXY_CONFIG")),
         metadata=metadata,
         source=source,
     )
@@ -159,6 +163,22 @@ def as_stranger(proxy: Proxy) -> Proxy:
             "control plane with --believe-plaintext believes callers in plaintext"
         )
     return replace(proxy, namespace=NO_NAMESPACE, service_account="", labels=(), metadata={})
+
+
+_OWN_PORTS = frozenset(PROXY_PORTS)
+
+
+def _own_ports(config: object) -> frozenset[int]:
+    """Return the ports that a proxy keeps, with those that its ProxyConfig gives other numbers."""
+    if not isinstance(config, dict):
+        return _OWN_PORTS
+    found = set(_OWN_PORTS)
+    for name, usual in (("proxyAdminPort", ADMIN_PORT), ("statusPort", STATUS_PORT)):
+        given = config.get(name)
+        if isinstance(given, int | float) and given == int(given) and given:
+            found.discard(usual)
+            found.add(int(given))
+    return frozenset(found) if found != _OWN_PORTS else _OWN_PORTS
 
 
 def _envoy_version(user_agent: str) -> tuple[int, int]:

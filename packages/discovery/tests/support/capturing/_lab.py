@@ -191,11 +191,16 @@ class CaptureLab:
         return machine
 
     async def serve_http(
-        self, machine: Machine, port: int, *, tls: ssl.SSLContext | None = None
+        self,
+        machine: Machine,
+        port: int,
+        *,
+        tls: ssl.SSLContext | None = None,
+        address: str = "::",
     ) -> None:
         """Serve an application that answers with its name, what it sees and where it was called."""
         runner = await self._application(machine)
-        await web.SockSite(runner, self._listening(machine, port), ssl_context=tls).start()
+        await web.SockSite(runner, self._listening(machine, port, address), ssl_context=tls).start()
 
     async def serve_http_on_socket(self, machine: Machine, path: Path) -> None:
         """Serve the same on a Unix socket."""
@@ -246,10 +251,10 @@ class CaptureLab:
         self.stack.callback(made.close)
         return made
 
-    def _listening(self, machine: Machine, port: int) -> socket.socket:
+    def _listening(self, machine: Machine, port: int, address: str = "::") -> socket.socket:
         made = machine.namespace.socket(socket.AF_INET6)
         made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-        made.bind(("::", port))
+        made.bind((address, port))
         made.listen()
         made.setblocking(False)
         return made

@@ -14,6 +14,8 @@ import re
 from collections.abc import Iterable
 
 _HOST = re.compile(r"(?:\[(?P<ipv6>[^\[\]]*)\]|(?P<name>[^:\[\]]*))(?::[0-9]*)?", re.ASCII)
+_OF_A_SIDECAR = "127.0.0.6"
+"""Envoy passes on from this address what comes to a sidecar from other machines, as in Istio."""
 _ASKED_BY_A_PERSON = frozenset({"none", "same-origin"})
 """An address that was typed into the browser, and its reload. Other ports are `same-site`."""
 
@@ -35,7 +37,7 @@ def local_page_refusal(
     peer, own_address: the IP addresses of the connection's two ends.
     headers: all of them; names in any case.
     """
-    if not is_loopback(peer):
+    if not is_loopback(peer) or peer == _OF_A_SIDECAR:
         return "only for callers on this machine"
     for name, value in headers:
         match name.lower():

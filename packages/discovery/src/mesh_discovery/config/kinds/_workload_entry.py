@@ -10,6 +10,7 @@ import msgspec
 
 from mesh_configfile.shapes import Finding
 from mesh_discovery._addresses import is_host, is_ip, socket_path
+from mesh_discovery._proxy_ports import proxy_port_warning
 from mesh_discovery.config.kinds._checks import label_mistakes
 from mesh_discovery.config.kinds._fields import Labels, PortNumber, SpecFields
 from mesh_discovery.config.kinds._kind import Kind
@@ -76,6 +77,9 @@ def _address(spec: WorkloadEntrySpec) -> Iterator[Finding]:
 
 def warn_of_workload_entry(spec: WorkloadEntrySpec) -> Iterator[Finding]:
     """Yield what is accepted in a workload and hardly meant."""
+    for name, number in spec.ports.items():
+        if (warning := proxy_port_warning(number)) is not None:
+            yield ("ports", name), warning
     if not spec.address and spec.network:
         yield (
             ("network",),

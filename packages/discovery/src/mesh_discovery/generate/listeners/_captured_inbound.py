@@ -67,13 +67,10 @@ def virtual_inbound(
         is_inbound=True,
     )
     balance(listener, proxy)
-    listener.filter_chains.append(
-        # A connection to this port itself would come back for ever.
-        _Chain(
-            name="virtualInbound-blackhole",
-            filter_chain_match=_Match(destination_port=wrappers_pb2.UInt32Value(value=port)),
-            filters=[cluster_proxy(names.BLACK_HOLE, model, proxy, inbound=True)],
-        )
+    # A connection to this port itself would come back for ever.
+    listener.filter_chains.append(_closed("virtualInbound-blackhole", port, model, proxy))
+    listener.filter_chains.extend(
+        _closed(f"virtualInbound-blackhole-{each}", each, model, proxy) for each in inbound.closed
     )
     for other in inbound.others:
         listener.filter_chains.extend(
@@ -93,6 +90,16 @@ def virtual_inbound(
     )
     listener.continue_on_listener_filters_timeout = True
     return listener
+
+
+def _closed(
+    name: str, port: int, model: MeshModel, proxy: ProxySettings
+) -> listener_components_pb2.FilterChain:
+    return _Chain(
+        name=name,
+        filter_chain_match=_Match(destination_port=wrappers_pb2.UInt32Value(value=port)),
+        filters=[cluster_proxy(names.BLACK_HOLE, model, proxy, inbound=True)],
+    )
 
 
 def bound_inbound(

@@ -75,6 +75,8 @@ class CapturedInbound:
     """In order of their numbers."""
     others: tuple[OtherPort, ...]
     """The rest first, then single ports."""
+    closed: tuple[int, ...] = ()
+    """Ports of the proxy's own to which some service or ingress listener leads: nothing passes."""
     keeps_source: bool
     """Whether the application sees the client's address."""
 
@@ -108,8 +110,12 @@ def plan_captured_inbound(
                     app=(LOOPBACKS[ips.versions[0]], number) if is_local else None,
                 )
     labels = dict(own or proxy.labels)
+    leading = set(found)
     if sidecar is not None and sidecar.ingress:
         found = {each.number: each for each in _of_ingress(sidecar, found, proxy, labels, model)}
+    leading |= found.keys()
+    found = {number: each for number, each in found.items() if not _is_own(each, proxy)}
+    closed = tuple(sorted(leading & proxy.own_ports - found.keys()))
     named = model.policies.port_modes(proxy.namespace, labels)
     return CapturedInbound(
         ips=ips,
@@ -119,11 +125,18 @@ def plan_captured_inbound(
             *(
                 OtherPort(number=number, mode=mode)
                 for number, mode in sorted(named.items())
-                if number not in found
+                if number not in found and number not in closed
             ),
         ),
+        closed=closed,
         keeps_source=proxy.interception is InterceptionMode.TPROXY,
     )
+
+
+def _is_own(port: CapturedPort, proxy: Proxy) -> bool:
+    """Tell whether a port leads to the proxy's own pages or its agent's."""
+    number = port.number if port.app is None else port.app[1]
+    return number in proxy.own_ports
 
 
 def _of_ingress(

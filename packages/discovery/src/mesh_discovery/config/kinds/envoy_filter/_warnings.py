@@ -2,8 +2,10 @@
 
 from collections.abc import Iterator
 
-from mesh_configfile import FieldPath
+from mesh_configfile import FieldPath, Value
 from mesh_configfile.shapes import Finding
+from mesh_discovery._addresses import is_ip
+from mesh_discovery._proxy_ports import PROXY_PORTS, may_be_own_machine
 from mesh_discovery.config.kinds._metadata import Metadata
 from mesh_discovery.config.kinds.envoy_filter._mistakes import MOST_VERSION_BYTES
 from mesh_discovery.config.kinds.envoy_filter._private_filters import private_parts
@@ -65,6 +67,14 @@ def _patch(patch: ConfigPatch, path: FieldPath) -> Iterator[Finding]:
     name = value.get("name") if isinstance(value, dict) and patch.apply_to in _FILTERS else None
     if isinstance(name, str) and _is_deprecated(name):
         yield (*here, "name"), f'"{name}" is a deprecated name; filters are called envoy.filters...'
+    for place, port in _own_pages(value, here):
+        yield (
+            place,
+            (
+                f"leads to {PROXY_PORTS[port]}, which answers the machine itself only: whoever "
+                "is led there can do what the machine may"
+            ),
+        )
     match = patch.match
     if match.proxy is not None and len(match.proxy.proxy_version) > MOST_VERSION_BYTES:
         yield (
@@ -73,6 +83,27 @@ def _patch(patch: ConfigPatch, path: FieldPath) -> Iterator[Finding]:
         )
     yield from _listener_match(patch, (*path, "match", "listener"))
     yield from _without_effect(patch, (*path, "match"))
+
+
+def _own_pages(value: Value, path: FieldPath) -> Iterator[tuple[FieldPath, int]]:
+    """Yield the socket addresses in a value that are a proxy's own pages, or its agent's."""
+    if isinstance(value, list):
+        for index, each in enumerate(value):
+            yield from _own_pages(each, (*path, index))
+        return
+    if not isinstance(value, dict):
+        return
+    address = value.get("address")
+    port = value.get("port_value", value.get("portValue"))
+    if (
+        isinstance(address, str)
+        and isinstance(port, int)
+        and port in PROXY_PORTS
+        and (address == "localhost" or (is_ip(address) and may_be_own_machine(address)))
+    ):
+        yield path, port
+    for name, each in value.items():
+        yield from _own_pages(each, (*path, name))
 
 
 def _listener_match(patch: ConfigPatch, path: FieldPath) -> Iterator[Finding]:

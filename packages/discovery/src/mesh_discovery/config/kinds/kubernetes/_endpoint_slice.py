@@ -3,11 +3,13 @@
 Source: Kubernetes' API, discovery.k8s.io/v1.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from enum import StrEnum
 
+from mesh_configfile import FieldPath
 from mesh_configfile.shapes import Finding
 from mesh_discovery._addresses import is_host
+from mesh_discovery._proxy_ports import proxy_port_warning
 from mesh_discovery.config.kinds._fields import PortNumber
 from mesh_discovery.config.kinds._kind import Body, Kind
 from mesh_discovery.config.kinds._metadata import Metadata
@@ -83,7 +85,16 @@ def _validate(spec: EndpointSliceFields, _metadata: Metadata) -> Iterator[Findin
                 yield path, wrong
 
 
+def port_warnings(ports: Iterable[EndpointPort], path: FieldPath) -> Iterator[Finding]:
+    """Yield the ports of endpoints that are proxies' own."""
+    for index, each in enumerate(ports):
+        warning = proxy_port_warning(each.port) if each.port is not None else None
+        if warning is not None:
+            yield (*path, index, "port"), warning
+
+
 def _warn(spec: EndpointSliceFields, metadata: Metadata) -> Iterator[Finding]:
+    yield from port_warnings(spec.ports or (), ("ports",))
     if spec.address_type is AddressType.FQDN and spec.endpoints:
         yield (
             ("addressType",),

@@ -9,7 +9,11 @@ from mesh_configfile.shapes import Finding
 from mesh_discovery.config.kinds._fields import Text
 from mesh_discovery.config.kinds._kind import Body, Kind
 from mesh_discovery.config.kinds._metadata import Metadata
-from mesh_discovery.config.kinds.kubernetes._endpoint_slice import EndpointPort, TargetReference
+from mesh_discovery.config.kinds.kubernetes._endpoint_slice import (
+    EndpointPort,
+    TargetReference,
+    port_warnings,
+)
 from mesh_discovery.config.kinds.kubernetes._kubernetes_fields import (
     KubernetesFields,
     wrong_address,
@@ -48,6 +52,11 @@ def _validate(spec: EndpointsFields, _metadata: Metadata) -> Iterator[Finding]:
                     yield ("subsets", index, field, at, "ip"), wrong
 
 
+def _warn(spec: EndpointsFields, _metadata: Metadata) -> Iterator[Finding]:
+    for index, subset in enumerate(spec.subsets or ()):
+        yield from port_warnings(subset.ports or (), ("subsets", index, "ports"))
+
+
 ENDPOINTS = Kind(
     name="Endpoints",
     group="",
@@ -55,4 +64,5 @@ ENDPOINTS = Kind(
     spec=EndpointsFields,
     body=Body.DOCUMENT,
     validate=_validate,
+    warn=_warn,
 )

@@ -10,6 +10,7 @@ import msgspec
 
 from mesh_configfile.shapes import Finding
 from mesh_discovery._addresses import is_host
+from mesh_discovery._proxy_ports import proxy_port_warning
 from mesh_discovery.config.kinds._checks import export_to_mistakes
 from mesh_discovery.config.kinds._fields import Labels, PortNumber, Unchecked
 from mesh_discovery.config.kinds._kind import Kind
@@ -173,6 +174,12 @@ CANONICAL_ACCOUNTS = "alpha.istio.io/canonical-serviceaccounts"
 
 
 def _warn(spec: KubernetesServiceSpec, metadata: Metadata) -> Iterator[Finding]:
+    for index, port in enumerate(spec.ports or ()):
+        target, field = port.target_port, "targetPort"
+        if target is None or target == 0:
+            target, field = port.port, "port"
+        if isinstance(target, int) and (warning := proxy_port_warning(target)) is not None:
+            yield ("ports", index, field), warning
     annotations = metadata.annotations
     exported = [each.strip() for each in annotations.get(EXPORT_TO, "").split(",") if each.strip()]
     for _, message in export_to_mistakes(exported, metadata.namespace):

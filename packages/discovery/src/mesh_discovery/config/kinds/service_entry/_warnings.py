@@ -6,6 +6,7 @@ Source: Istio's API reference and its validation.
 from collections.abc import Iterator
 
 from mesh_configfile.shapes import Finding
+from mesh_discovery._proxy_ports import proxy_port_warning
 from mesh_discovery.config.kinds._checks import port_name_warning
 from mesh_discovery.config.kinds._metadata import Metadata
 from mesh_discovery.config.kinds._protocol import Protocol
@@ -35,6 +36,9 @@ def warnings(spec: ServiceEntrySpec, metadata: Metadata) -> Iterator[Finding]:
         undeclared = port_name_warning(port.protocol, port.name, elsewhere=", elsewhere it is TCP")
         if undeclared is not None:
             yield ("ports", index, "name"), undeclared
+        field = "targetPort" if port.target_port is not None else "number"
+        if (warning := proxy_port_warning(port.target_port or port.number)) is not None:
+            yield ("ports", index, field), warning
         if _without_address(spec, metadata) and not _says_its_host(port.known_protocol):
             yield (
                 ("ports", index),

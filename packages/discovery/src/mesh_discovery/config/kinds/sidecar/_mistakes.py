@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from mesh_configfile import FieldPath
 from mesh_configfile.shapes import Finding
 from mesh_discovery._addresses import UNIX, is_host, is_ip, socket_path
+from mesh_discovery._proxy_ports import PROXY_PORTS
 from mesh_discovery.config.kinds._checks import (
     is_dns_label,
     label_mistakes,
@@ -13,7 +14,11 @@ from mesh_discovery.config.kinds._checks import (
 from mesh_discovery.config.kinds._metadata import Metadata
 from mesh_discovery.config.kinds._protocol import PROTOCOL_NAMES, Protocol
 from mesh_discovery.config.kinds.destination_rule._pool_mistakes import pool_mistakes
-from mesh_discovery.config.kinds.sidecar._default_endpoint import parse_default_endpoint
+from mesh_discovery.config.kinds.sidecar._default_endpoint import (
+    InstanceEndpoint,
+    LoopbackEndpoint,
+    parse_default_endpoint,
+)
 from mesh_discovery.config.kinds.sidecar._egress_hosts import egress_host_mistake
 from mesh_discovery.config.kinds.sidecar._ingress_tls import ingress_tls_mistakes
 from mesh_discovery.config.kinds.sidecar._spec import (
@@ -92,10 +97,24 @@ def _ingress(ingress: IngressListener) -> Iterator[Finding]:
                 "[::1], 0.0.0.0 or [::], such as 127.0.0.1:8080"
             ),
         )
+    yield from _own_pages(ingress)
     if ingress.connection_pool is not None:
         yield from _below(("connectionPool",), pool_mistakes(ingress.connection_pool))
     if ingress.tls is not None:
         yield from _below(("tls",), ingress_tls_mistakes(ingress.tls, ingress.port))
+
+
+def _own_pages(ingress: IngressListener) -> Iterator[Finding]:
+    """Yield that traffic would be led to the proxy's own pages, or its agent's."""
+    match parse_default_endpoint(ingress.default_endpoint):
+        case LoopbackEndpoint(port=port) | InstanceEndpoint(port=port) if port in PROXY_PORTS:
+            yield (
+                ("defaultEndpoint",),
+                (
+                    f'"{ingress.default_endpoint}" is {PROXY_PORTS[port]}, which answers the '
+                    "machine itself only; give the port of the workload"
+                ),
+            )
 
 
 def _port(port: SidecarPort) -> Iterator[Finding]:
