@@ -1,7 +1,7 @@
 """The ports of a workload's machine that are its proxy's own, and lead to no application.
 
 Envoy's admin interface, and pages of the agent that change something, answer callers on the machine
-itself only. A proxy is on it: what it led there would be answered for whoever called it.
+itself only. A proxy is on it: what it led there would be answered to any client.
 """
 
 import ipaddress
@@ -25,7 +25,7 @@ PROXY_PORTS: Mapping[int, str] = MappingProxyType(
 def may_be_own_machine(address: str) -> bool:
     """Tell whether this may lead a proxy to the machine that it is on itself.
 
-    So may every host name: whoever has the domain decides.
+    So may every host name: the owner of the domain decides.
     """
     if address.startswith(UNIX):
         return False

@@ -14,19 +14,18 @@ async def test_a_service_does_not_open_the_proxy_s_own_port(scene: Scene, name: 
     own, app = await scene.echo("own", address="127.0.0.1", port=scene.port()), scene.port()
     await scene.echo("app", address="127.0.0.1", port=app)
     address = scene.network.address()
-    await scene.apply(
-        **{
-            f"service_{service}": entry(
-                service,
-                f"hosts: [{service}.b.svc.cluster.local], location: MESH_INTERNAL, "
-                "resolution: STATIC, "
-                f"ports: [{{number: 80, name: http, protocol: HTTP, targetPort: {port}}}], "
-                f"endpoints: [{{address: {address}}}]",
-                namespace="b",
-            )
-            for service, port in (("own", own.port), ("app", app))
-        }
-    )
+    services = {
+        f"service_{service}": entry(
+            service,
+            f"hosts: [{service}.b.svc.cluster.local], location: MESH_INTERNAL, "
+            "resolution: STATIC, "
+            f"ports: [{{number: 80, name: http, protocol: HTTP, targetPort: {port}}}], "
+            f"endpoints: [{{address: {address}}}]",
+            namespace="b",
+        )
+        for service, port in (("own", own.port), ("app", app))
+    }
+    await scene.apply(mistaken=False, wait=True, **services)
 
     await scene.sidecar(
         "s",

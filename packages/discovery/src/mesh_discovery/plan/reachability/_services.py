@@ -186,24 +186,30 @@ def _not_united(placed: _Placed, served: Service, items: _Items) -> Iterator[Pro
 
 
 def _hosts_of_several_namespaces(services: list[_Placed]) -> Iterator[Problem]:
+    """Find services that namespaces pass over which see another of the host, and have none."""
     by_host: dict[str, list[_Placed]] = {}
+    with_own: dict[str, set[str]] = {}
     for each in services:
+        owned = with_own.setdefault(each.service.host, set())
+        if each.service.visible_in(each.service.namespace):
+            owned.add(each.service.namespace)
+    # The order in which proxies of other namespaces prefer them (`model._visibility`).
+    for each in sorted(services, key=lambda each: each.service.registry is not Registry.KUBERNETES):
         known = by_host.setdefault(each.service.host, [])
-        rival = next((other for other in known if _seen_together_elsewhere(other, each)), None)
+        elsewhere = (
+            other
+            for other in known
+            if _common_namespaces(other.service, each.service) - with_own[each.service.host]
+        )
+        rival = next(elsewhere, None)
         if rival is not None:
             yield each.item.problem(
                 each.host_path,
-                f'"{each.service.host}" is served by {rival}, too, which comes first: proxies '
-                f"outside {each.service.namespace} reach only that one; keep this one to its "
-                'namespace with exportTo ["."], or give it another host',
+                f'"{each.service.host}" is served by {rival}, too, which comes first: of the '
+                f"proxies outside {each.service.namespace}, those that know both reach only that "
+                'one; keep this one to its namespace with exportTo ["."], or give it another host',
             )
         known.append(each)
-
-
-def _seen_together_elsewhere(one: _Placed, other: _Placed) -> bool:
-    """Tell whether a namespace sees both services and has neither."""
-    own = {one.service.namespace, other.service.namespace}
-    return bool(_common_namespaces(one.service, other.service) - own)
 
 
 def _common_namespaces(one: Service, other: Service) -> set[str]:

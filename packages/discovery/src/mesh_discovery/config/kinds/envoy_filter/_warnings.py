@@ -71,8 +71,8 @@ def _patch(patch: ConfigPatch, path: FieldPath) -> Iterator[Finding]:
         yield (
             place,
             (
-                f"leads to {PROXY_PORTS[port]}, which answers the machine itself only: whoever "
-                "is led there can do what the machine may"
+                f"leads to {PROXY_PORTS[port]}, which answers the machine itself only: a client "
+                "that is led there can do what the machine may"
             ),
         )
     match = patch.match
