@@ -8,8 +8,10 @@ happened, and exits 1 if a request failed, or if a certificate that was issued t
 workload was never presented.
 """
 
+import argparse
 import asyncio
 import sys
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,7 +26,6 @@ from mesh_e2e import (
     mesh_of,
     presented_serial,
     short_lived,
-    soaked,
 )
 
 LOOK_S = 0.1
@@ -74,7 +75,19 @@ async def soak(directory: Path, *, lifetime_s: int, seconds: float, rate: float)
 
 
 def main() -> int:
-    outcome, _ = soaked(soak, __doc__, lifetime_s=10, seconds=300, rate=50)
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--lifetime", type=int, default=10, help="seconds a certificate lives")
+    parser.add_argument("--seconds", type=float, default=300)
+    parser.add_argument("--rate", type=float, default=50, help="requests a second")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as directory:
+        run = soak(
+            Path(directory),
+            lifetime_s=options.lifetime,
+            seconds=options.seconds,
+            rate=options.rate,
+        )
+        outcome = asyncio.run(run)
     failures = [*outcome.http.failures, *outcome.handshakes.failures]
     lines = [
         f"HTTP through two Envoys: {outcome.http.summary()}",

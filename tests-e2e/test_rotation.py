@@ -1,4 +1,4 @@
-"""Certificates are renewed under load, and no request fails; for longer in soak_rotation.py."""
+"""Certificates are renewed under load, and no request fails; for longer in soak_identity.py."""
 
 from collections.abc import Callable
 from pathlib import Path

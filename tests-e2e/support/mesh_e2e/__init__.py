@@ -40,7 +40,6 @@ from mesh_e2e._short_lives import (
     renewing_early,
     short_lived,
 )
-from mesh_e2e._soaks import soaked
 from mesh_e2e._troubles import TROUBLES, Case, Plane, plane, screens_of, workload
 
 __all__ = [
@@ -113,7 +112,6 @@ __all__ = [
     "servers",
     "shared_memory_of",
     "short_lived",
-    "soaked",
     "stalled_streams",
     "trusted_roots",
     "until_listening",
