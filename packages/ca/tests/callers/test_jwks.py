@@ -1,3 +1,4 @@
+import asyncio
 import json
 import logging
 import os
@@ -47,6 +48,14 @@ async def test_keys_are_found_by_id(tmp_path: Path) -> None:
     assert [key.algorithm for key in await source.find("b")] == ["RS256"]
     assert len(await source.find(None)) == 2
     assert await source.find("c") == ()
+
+
+async def test_first_callers_that_come_at_once_all_find_the_keys(tmp_path: Path) -> None:
+    file = tmp_path / "jwks.json"
+    put(file, entry("a"))
+    source = JwksSource(file)
+    found = await asyncio.gather(*(source.find("a") for _ in range(20)))
+    assert [len(keys) for keys in found] == [1] * 20
 
 
 async def test_replaced_file_is_read_again_and_removed_keys_are_gone(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Public keys that verify tokens, from a JSON Web Key Set (RFC 7517)."""
 
+import asyncio
 import json
 import logging
 import time
@@ -84,6 +85,7 @@ class JwksSource:
         self._problem = ""
         self._read_at = float("-inf")
         self._looked_at = float("-inf")
+        self._looking = asyncio.Lock()
 
     async def find(self, kid: str | None) -> Sequence[VerificationKey]:
         """Return the keys of this id, all keys for None."""
@@ -100,9 +102,18 @@ class JwksSource:
         return tuple(key for key in self._keys if kid is None or key.kid == kid)
 
     async def _refresh(self, *, forced: bool) -> None:
-        now = self._monotonic()
-        if self._keys and not forced and now - self._looked_at < _LOOK_AFTER_S:
+        if not forced and self._was_looked_at():
             return
+        async with self._looking:  # callers that come meanwhile have what is read for the first
+            if not forced and self._was_looked_at():
+                return
+            await self._look(forced=forced)
+
+    def _was_looked_at(self) -> bool:
+        return bool(self._keys) and self._monotonic() - self._looked_at < _LOOK_AFTER_S
+
+    async def _look(self, *, forced: bool) -> None:
+        now = self._monotonic()
         seen = await self._stamp()
         self._looked_at = now
         again = (forced or not self._keys) and now - self._read_at >= _REREAD_AFTER_S
@@ -110,11 +121,11 @@ class JwksSource:
             if not self._keys:
                 raise StorageError(self._problem)
             return
-        self._seen = seen
-        self._read_at = now
         try:
             self._keys = parse_jwks(await fetch_file(self._file))
+            self._seen, self._read_at = seen, now
         except StorageError as error:
+            self._seen, self._read_at = seen, now
             text = str(error)
             self._problem = text if str(self._file) in text else f"{self._file}: {text}"
             if not self._keys:
