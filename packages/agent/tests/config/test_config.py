@@ -164,6 +164,28 @@ def test_roots_are_learned_only_where_one_file_of_the_meshs_own_is_believed(
     assert load({"CA_ROOT_CA": str(other), "XDS_ROOT_CA": str(other)}).learned_roots == kept
 
 
+@pytest.mark.parametrize(
+    ("environ", "encoding"),
+    [
+        ({}, certclient.KeyEncoding.TRADITIONAL),
+        ({"DISABLE_ENVOY": "true"}, certclient.KeyEncoding.PKCS8),
+        ({"DISABLE_ENVOY": "true", "PKCS8_KEY": "false"}, certclient.KeyEncoding.TRADITIONAL),
+    ],
+)
+def test_keys_are_pkcs8_where_an_application_without_an_envoy_reads_them(
+    load: Load, environ: dict[str, str], encoding: certclient.KeyEncoding
+) -> None:
+    assert load(environ).rotation.key_encoding is encoding
+
+
+def test_deprecated_fields_are_not_warned_of_unless_asked_for(load: Load, workload: Path) -> None:
+    name = "ENVOY_SKIP_DEPRECATED_LOGS"
+    assert not load({}).envoy.skip_deprecated_logs, "this Envoy does not know the flag"
+    (workload / "envoy").write_text("#!/bin/sh\n# --skip-deprecated-logs\n")
+    assert load({}).envoy.skip_deprecated_logs
+    assert not load({name: "false"}).envoy.skip_deprecated_logs
+
+
 def test_settings_reach_the_parts_they_are_for(load: Load) -> None:
     config = load(
         {

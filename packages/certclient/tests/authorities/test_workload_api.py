@@ -117,6 +117,30 @@ async def test_an_identity_is_chosen_by_name_or_hint(
             )
 
 
+async def test_the_identity_stays_when_another_is_offered_before_it(
+    address: str, real_authority: FakeAuthority
+) -> None:
+    names = [SpiffeId.parse(f"spiffe://example.org/{path}") for path in ("first", "added")]
+    first, added = [await issued(real_authority, name) for name in names]
+    renewed = await issued(real_authority, names[0])
+    async with (
+        asyncio.timeout(60),
+        fake_workload_api(address) as api,
+        follow_workload_api(WorkloadApiConfig(address=address)) as certificates,
+    ):
+        api.serve(first)
+        assert await certificates.wait_for_first() == first
+        api.serve(added, renewed)
+        async for certificate in certificates.changes():
+            if certificate != first:
+                break
+        assert certificate == renewed
+        api.serve(added)
+        async for certificate in certificates.changes():
+            if certificate == added:
+                break  # there is no other any more
+
+
 async def test_what_is_not_whole_is_thrown_away(
     address: str, issue: Issue, real_authority: FakeAuthority, spiffe_id: SpiffeId
 ) -> None:

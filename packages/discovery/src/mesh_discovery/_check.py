@@ -89,7 +89,11 @@ def _different(model: MeshModel, held: Held, domain: str) -> tuple[DifferentReso
     if held.node is None:
         raise NotComparableError("the config dump does not have the node of its Envoy")
     try:
-        proxy = parse_proxy(held.node, domain_suffix=domain)
+        proxy = parse_proxy(
+            held.node,
+            domain_suffix=domain,
+            mesh_interception=model.mesh_config.default_config.interception_mode,
+        )
     except NodeError as error:
         raise NotComparableError(str(error)) from error
     return tuple(differences(expected_of(PushContext(model), proxy), held))

@@ -175,6 +175,7 @@ def _xds_server(
             drain_time=lambda: whole_seconds(
                 store.snapshot.mesh_config.default_config.drain_duration
             ),
+            interception=lambda: store.snapshot.mesh_config.default_config.interception_mode,
             believe_plaintext=config.believe_plaintext,
         ),
         config=ServerConfig(

@@ -6,6 +6,7 @@ import pytest
 from mesh_ca import Authenticator, Caller, Credentials, NotAuthenticated, StorageError
 from mesh_ca.testing import FixedAuthenticator
 from mesh_configfile import Duration
+from mesh_discovery.config.kinds.mesh_config._interception import InterceptionMode
 from mesh_discovery.config.kinds.mesh_config._proxy_config import whole_seconds
 from mesh_discovery.config.kinds.mesh_config._spec import MeshConfigSpec
 from mesh_discovery.serve._admission import ProxyAdmission
@@ -147,3 +148,22 @@ def test_proxies_and_mesh_that_say_nothing_drain_as_long_as_agents_do_by_default
 
 def test_a_part_of_a_second_in_the_mesh_config_is_rounded_up() -> None:
     assert whole_seconds(Duration(20.5)) == 21.0
+
+
+async def test_a_sidecar_that_says_nothing_has_the_mesh_s_interception_mode() -> None:
+    admit = ProxyAdmission(
+        FixedAuthenticator("spiffe://x/ns/shop/sa/web"),
+        domain_suffix="x",
+        interception=lambda: InterceptionMode.REDIRECT,
+    )
+
+    async def mode(kind: str, metadata: dict[str, JSON], peer: Peer = TLS) -> InterceptionMode:
+        node_id = NODE.id.replace("sidecar", kind)
+        return (await admit(Node(id=node_id, metadata=metadata), peer)).context.interception
+
+    assert await mode("sidecar", {}) is InterceptionMode.REDIRECT
+    assert await mode("sidecar", {"INTERCEPTION_MODE": "NONE"}) is InterceptionMode.NONE
+    assert await mode("router", {}) is InterceptionMode.NONE
+    assert await mode("sidecar", {"GENERATOR": "grpc"}) is InterceptionMode.NONE
+    stranger = Peer(address="ipv4:127.0.0.1:1")
+    assert await mode("sidecar", {}, stranger) is InterceptionMode.NONE

@@ -56,9 +56,10 @@ def rotation_config(
     return certclient.RotationConfig(
         spiffe_id=spiffe_id,
         key_type=_key_type(settings),
+        # An application without an Envoy reads the key's file itself, and Java reads PKCS #8 only.
         key_encoding=(
             certclient.KeyEncoding.PKCS8
-            if settings.flag("PKCS8_KEY")
+            if settings.flag("PKCS8_KEY", default=settings.flag("DISABLE_ENVOY"))
             else certclient.KeyEncoding.TRADITIONAL
         ),
         lifetime=settings.positive_duration("SECRET_TTL", timedelta(hours=24)),

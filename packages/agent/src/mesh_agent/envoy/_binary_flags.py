@@ -1,5 +1,6 @@
 """Flags that only Envoys of some releases have."""
 
+import mmap
 import subprocess
 from pathlib import Path
 
@@ -7,7 +8,26 @@ _TIMEOUT_S = 5.0
 
 
 def has_flag(binary: Path, flag: str) -> bool:
-    """Returns whether this Envoy's help names the flag; asks only by running it."""
+    """Returns whether this Envoy knows a flag; runs it if its file does not tell, as a script's."""
+    return names_flag(binary, flag) or _help_has(binary, flag)
+
+
+def names_flag(binary: Path, flag: str) -> bool:
+    """Returns whether the file of an Envoy has the name of a flag in it.
+
+    That takes some milliseconds, where running it for its help takes a hundred.
+    """
+    try:
+        with (
+            binary.open("rb") as file,
+            mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content,
+        ):
+            return content.find(flag.lstrip("-").encode()) >= 0
+    except (OSError, ValueError):  # there is no such file, or it is empty
+        return False
+
+
+def _help_has(binary: Path, flag: str) -> bool:
     try:
         done = subprocess.run(
             [str(binary), "--help"],

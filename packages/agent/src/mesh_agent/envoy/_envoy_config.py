@@ -25,7 +25,7 @@ from istio_settings import (
 from mesh_agent.config._flags import Flags
 from mesh_agent.config._sockets import sds_socket, xds_socket
 from mesh_agent.config._typed_metadata import typed_metadata
-from mesh_agent.envoy._binary_flags import has_flag
+from mesh_agent.envoy._binary_flags import has_flag, names_flag
 from mesh_agent.envoy._bootstrap_files import BootstrapFiles
 from mesh_agent.envoy._collectors import collectors, without_own_tracer
 from mesh_agent.envoy._limits import max_connections, max_heap_bytes, runtime_values
@@ -75,9 +75,7 @@ def envoy_config(
         concurrency=_concurrency(settings, proxy),
         local_address_ipv6=_is_ipv6(identity),
         file_flush_interval=proxy.file_flush_interval,
-        skip_deprecated_logs=_optional_flag(
-            settings, "ENVOY_SKIP_DEPRECATED_LOGS", binary, "--skip-deprecated-logs"
-        ),
+        skip_deprecated_logs=_skips_deprecated_logs(settings, binary),
         enable_core_dump=_optional_flag(
             settings, "ISTIO_ENVOY_ENABLE_CORE_DUMP", binary, "--enable-core-dump"
         ),
@@ -233,6 +231,16 @@ def _concurrency(settings: Settings, proxy: ProxyConfig) -> int:
             )
         )
     return 0
+
+
+def _skips_deprecated_logs(settings: Settings, binary: Path) -> bool:
+    """Returns whether Envoy is not to warn of deprecated fields; as in Istio, unless told to."""
+    name, flag = "ENVOY_SKIP_DEPRECATED_LOGS", "--skip-deprecated-logs"
+    if settings.environ.get(name):
+        return _optional_flag(settings, name, binary, flag)
+    return settings.flag(name, default=not settings.flag("DISABLE_ENVOY")) and names_flag(
+        binary, flag
+    )
 
 
 def _optional_flag(settings: Settings, name: str, binary: Path, flag: str) -> bool:

@@ -92,6 +92,8 @@ class _Client:
         self._clock = clock
         self._requested = asyncio.Event()
         self._delays = config.backoff.delays()
+        self._identity: str | None = None
+        """The SPIFFE id that was taken, which stays when others are offered beside it."""
         self.publisher = SourcePublisher(clock, on_request=self._requested.set)
 
     async def run(self) -> None:
@@ -141,19 +143,27 @@ class _Client:
     def _publish(self, response: "X509SvidResponse") -> None:
         now = datetime.fromtimestamp(self._clock.now(), UTC)
         try:
-            certificate = certificate_of(response, self._config, now)
+            certificate = certificate_of(response, self._config, now, taken=self._identity)
         except (CertClientError, InvalidSpiffeId) as error:
             self.publisher.report_failure(str(error))
         else:
             self._delays = self._config.backoff.delays()
+            self._identity = str(certificate.spiffe_id)
             self.publisher.publish(certificate)
 
 
 def certificate_of(
-    response: "X509SvidResponse", config: WorkloadApiConfig, now: datetime
+    response: "X509SvidResponse",
+    config: WorkloadApiConfig,
+    now: datetime,
+    *,
+    taken: str | None = None,
 ) -> Certificate:
-    """Make a certificate of an X509SVIDResponse; raises CertClientError or InvalidSpiffeId."""
-    svid = _chosen(list(response.svids), config)
+    """Make a certificate of an X509SVIDResponse; raises CertClientError or InvalidSpiffeId.
+
+    taken: the SPIFFE id that an earlier response was taken for.
+    """
+    svid = _chosen(list(response.svids), config, taken=taken)
     try:
         key = load_der_private_key(svid.x509_svid_key, password=None)
         chain = [_pem(der) for der in _split(svid.x509_svid)]
@@ -177,8 +187,15 @@ def certificate_of(
     return replace(certificate, crl_pem=b"".join(each.public_bytes(Encoding.PEM) for each in crls))
 
 
-def _chosen(svids: "Sequence[X509Svid]", config: WorkloadApiConfig) -> "X509Svid":
-    for svid in svids:
+def _chosen(
+    svids: "Sequence[X509Svid]", config: WorkloadApiConfig, *, taken: str | None
+) -> "X509Svid":
+    """Return the first that is wanted; before it the one that was taken, wherever it stands now.
+
+    The order says nothing for a workload that has begun as one of them: a registration that is
+    added may come first.
+    """
+    for svid in sorted(svids, key=lambda each: each.spiffe_id != taken):
         if config.spiffe_id is not None and svid.spiffe_id != str(config.spiffe_id):
             continue
         if config.hint is not None and svid.hint != config.hint:

@@ -96,10 +96,17 @@ class Proxy:
         return self.interception is not InterceptionMode.NONE
 
 
-def parse_proxy(node: Node, *, domain_suffix: str = "cluster.local", source: str = "") -> Proxy:
+def parse_proxy(
+    node: Node,
+    *,
+    domain_suffix: str = "cluster.local",
+    source: str = "",
+    mesh_interception: InterceptionMode = InterceptionMode.NONE,
+) -> Proxy:
     """Read a node, `type~address~id~domain`; raises `NodeError`.
 
-    source: the address that its stream comes from.
+    source: the address that its stream comes from. mesh_interception: the mode of a sidecar whose
+    node says nothing.
     """
     parts = node.id.split("~")
     if len(parts) != 4:
@@ -111,7 +118,7 @@ def parse_proxy(node: Node, *, domain_suffix: str = "cluster.local", source: str
     is_proxyless = kind == "sidecar" and _text(metadata, "GENERATOR") == "grpc"
     interception = InterceptionMode.NONE
     if kind == "sidecar" and not is_proxyless:
-        interception = _interception(metadata)
+        interception = _interception(metadata, mesh_interception)
     listed = [each.strip() for each in _text(metadata, "INSTANCE_IPS").split(",") if each.strip()]
     addresses = tuple(dict.fromkeys(each for each in listed or [address] if is_ip(each)))
     if not addresses:
@@ -201,10 +208,10 @@ def _text(metadata: Mapping[str, object], key: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _interception(metadata: Mapping[str, object]) -> InterceptionMode:
+def _interception(metadata: Mapping[str, object], of_mesh: InterceptionMode) -> InterceptionMode:
     mode = _text(metadata, "INTERCEPTION_MODE")
     try:
-        return InterceptionMode(mode.upper() or "NONE")
+        return InterceptionMode(mode.upper()) if mode else of_mesh
     except ValueError:
         known = ", ".join(InterceptionMode)
         raise NotServedError(

@@ -13,6 +13,7 @@ import grpc
 from mesh_ca import Authenticator, CaError, Credentials, NotAuthenticated
 from mesh_configfile import Duration
 from mesh_discovery._addresses import peer_ip
+from mesh_discovery.config.kinds.mesh_config._interception import InterceptionMode
 from mesh_discovery.config.kinds.mesh_config._proxy_config import DRAIN_TIME
 from mesh_discovery.plan._accounts import accounts_in
 from mesh_discovery.plan._proxy import (
@@ -35,9 +36,10 @@ class ProxyAdmission:
         *,
         domain_suffix: str,
         drain_time: Callable[[], Duration] = lambda: DRAIN_TIME,
+        interception: Callable[[], InterceptionMode] = lambda: InterceptionMode.NONE,
         believe_plaintext: bool = False,
     ) -> None:
-        """drain_time: returns that of Envoys whose node has none.
+        """drain_time, interception: return those of Envoys whose node has none.
 
         believe_plaintext: callers in plaintext are whom their nodes say.
         """
@@ -45,15 +47,21 @@ class ProxyAdmission:
         self._authenticator = authenticator
         self._domain_suffix = domain_suffix
         self._drain_time = drain_time
+        self._interception = interception
 
     async def __call__(self, node: Node, peer: Peer) -> Admission[Proxy]:
         """Admit the node, or raise `Refused`."""
         identities = await self._identities(peer)
         try:
+            is_stranger = not identities and not self._believe_plaintext
             proxy = parse_proxy(
-                node, domain_suffix=self._domain_suffix, source=peer_ip(peer.address)
+                node,
+                domain_suffix=self._domain_suffix,
+                source=peer_ip(peer.address),
+                # A stranger that is captured is refused: it has to say so itself.
+                mesh_interception=InterceptionMode.NONE if is_stranger else self._interception(),
             )
-            if not identities and not self._believe_plaintext:
+            if is_stranger:
                 proxy = as_stranger(proxy)
         except NotServedError as error:
             raise Refused(grpc.StatusCode.FAILED_PRECONDITION, str(error)) from error

@@ -12,6 +12,7 @@ from mesh_configfile import Duration, Problem
 from mesh_discovery._version import version
 from mesh_discovery.config._last_good import WrongFile
 from mesh_discovery.config.kinds.kubernetes._secret import SecretFields
+from mesh_discovery.config.kinds.mesh_config._interception import InterceptionMode
 from mesh_discovery.model.gateway_api._conditions import ObjectStatus
 from mesh_discovery.plan._proxy import NodeError, Proxy, as_stranger, parse_proxy
 from mesh_discovery.plan.gateway._unused import left_out_problems
@@ -167,8 +168,13 @@ class DebugPages:
 
     def _proxy(self, client: ClientStatus) -> Proxy | None:
         try:
-            proxy = parse_proxy(client.node, domain_suffix=self._domain_suffix)
             is_believed = bool(client.identities) or self._believe_plaintext
+            of_mesh = self._store.snapshot.mesh_config.default_config.interception_mode
+            proxy = parse_proxy(
+                client.node,
+                domain_suffix=self._domain_suffix,
+                mesh_interception=of_mesh if is_believed else InterceptionMode.NONE,
+            )
             return proxy if is_believed else as_stranger(proxy)
         except NodeError:
             return None

@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from aiohttp import web
-from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.exposition import CONTENT_TYPE_LATEST
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import choose_encoder
 
 from mesh_discovery._config import Address
 from mesh_discovery._version import version
@@ -49,10 +49,9 @@ def public_app(
 def monitoring_app(registry: CollectorRegistry, pages: DebugPages) -> web.Application:
     """Make the app of port 15014; /debug answers programs of this machine only."""
 
-    async def metrics(_: web.Request) -> web.Response:
-        return web.Response(
-            body=generate_latest(registry), headers={"Content-Type": CONTENT_TYPE_LATEST}
-        )
+    async def metrics(request: web.Request) -> web.Response:
+        render, content_type = choose_encoder(request.headers.get("Accept", ""))
+        return web.Response(body=render(registry), headers={"Content-Type": content_type})
 
     async def version_page(_: web.Request) -> web.Response:
         return web.Response(text=f"{version()}\n")

@@ -203,8 +203,8 @@ class ProxyConfig(SpecFields, frozen=True):
     discovery_address: str | None = None
     drain_duration: Duration = DRAIN_TIME
     interception_mode: InterceptionMode = InterceptionMode.NONE
-    """Of the mesh's: the mode by which it is judged what can't be reached. Each proxy has its own
-    in its node's metadata."""
+    """Of the mesh's: that of proxies whose node's metadata has none, and by which it is judged what
+    can't be reached."""
     proxy_headers: ProxyHeaders | None = None
     gateway_topology: GatewayTopology | None = None
     connection_settings: ConnectionSettings | None = None
