@@ -96,7 +96,7 @@ def test_a_private_key_provider_does_not_change_trust_bundles() -> None:
     assert packed(bundle, provider) == packed(bundle)
 
 
-@pytest.mark.parametrize("delay", [timedelta(0), timedelta(microseconds=999), timedelta(days=-1)])
+@pytest.mark.parametrize("delay", [timedelta(0), timedelta(microseconds=999)])
 def test_a_poll_delay_that_envoy_would_refuse_is_an_error(delay: timedelta) -> None:
     with pytest.raises(ConfigError, match=r"qat private key provider is .*, at least 0\.001 s"):
         PrivateKeyProvider(accelerator=KeyAccelerator.QAT, poll_delay=delay)

@@ -68,6 +68,7 @@ from mesh_agent.token_exchange._token_exchange_config import (
     token_exchange_config,
 )
 from mesh_agent.wasm._wasm_config import WasmSettings, wasm_settings
+from mesh_lifecycle import check_fields
 
 _MAX_FILE_BYTES = 1 << 20
 _MAX_SECRETS = 100
@@ -142,6 +143,9 @@ class AgentConfig(msgspec.Struct, frozen=True, kw_only=True):
     wasm: WasmSettings | None = None
     ready_needs_listeners: bool = False
     ready_poll_s: float = 0.025
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 def load_config(

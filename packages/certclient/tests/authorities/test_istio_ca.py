@@ -398,7 +398,9 @@ async def test_the_server_is_known_by_its_name_and_root(
 async def test_a_renewed_root_is_used_by_the_next_try(
     service: Service, csr: bytes, root_path: Path
 ) -> None:
-    config = IstioCaConfig(address="", root_certificate=root_path, server_name=SERVER_NAME)
+    config = IstioCaConfig(
+        address="ca.example:15012", root_certificate=root_path, server_name=SERVER_NAME
+    )
     with pytest.raises(AuthorityUnavailable, match=r"root-cert\.pem does not exist"):
         await signed_with(config, csr)
     put(root_path, b"not yet")
@@ -446,7 +448,7 @@ async def test_a_machine_that_writes_its_certificate_where_it_is_provisioned_nee
     put(root_path, server.certificate)
     (tmp_path / "token").write_text("first-boot")
     client = IstioCaConfig(
-        address="",
+        address="ca.example:15012",
         root_certificate=root_path,
         server_name=SERVER_NAME,
         token_path=tmp_path / "token",

@@ -20,6 +20,7 @@ from mesh_discovery._addresses import is_host, split_host_port
 from mesh_discovery._registration_limits import LIMITS, RegistrationLimits
 from mesh_filewatch import ReadTimedOut, run_with_timeout
 from mesh_identity import InvalidSpiffeId, checked_trust_domain
+from mesh_lifecycle import check_fields
 from mesh_listening import GRPC_LIMITS, HTTP_LIMITS, ConnectionLimits
 
 BELIEVE_TIMESTAMPS = "MESH_DISCOVERY_BELIEVE_TIMESTAMPS"
@@ -64,6 +65,9 @@ class TokenRule:
     """The key set itself, when there is no file."""
     jwks_url: str = ""
     """Where to fetch the key set, when there is neither; empty: as the issuer's discovery says."""
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,6 +123,9 @@ class DiscoveryConfig:
     """Of each gRPC port."""
     http_limits: ConnectionLimits = HTTP_LIMITS
     """Of each HTTP port."""
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

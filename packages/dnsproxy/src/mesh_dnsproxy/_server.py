@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from mesh_dnsproxy._config import DnsConfig
 from mesh_dnsproxy._counts import Counts
-from mesh_dnsproxy._errors import NameTableError
+from mesh_dnsproxy._errors import ConfigError, NameTableError
 from mesh_dnsproxy._explanation import Explanation, explain
 from mesh_dnsproxy._following import follow
 from mesh_dnsproxy._slices import run_in_slices
@@ -25,7 +25,14 @@ from mesh_dnsproxy.serving._udp import UdpListener
 from mesh_dnsproxy.table._compiled import CompiledTable, compile_table, retire_table
 from mesh_dnsproxy.table._name_table import NameEntry, TableSource
 from mesh_filewatch import fetch_bytes
-from mesh_lifecycle import Clock, Condition, Readiness, SystemClock, in_background
+from mesh_lifecycle import (
+    Clock,
+    Condition,
+    Readiness,
+    SystemClock,
+    in_background,
+    with_checked_fields,
+)
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -217,6 +224,7 @@ async def serving(
     Raises `ConfigError` and `AddressInUse`. A resolv.conf that can't be read is no error: the
     mesh's names are answered, and the file is read once it exists.
     """
+    config = with_checked_fields(config, error=ConfigError)
     config.check()
     counts = Counts()
     clock = clock or SystemClock()

@@ -5,6 +5,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from mesh_identity import SystemRoots
+from mesh_lifecycle import check_fields
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +41,9 @@ class Server:
     root_setting: str
     signs: bool
 
+    def __post_init__(self) -> None:
+        check_fields(self)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenPlace:
@@ -54,6 +58,9 @@ class TokenPlace:
     service_account: str
     audience: str = "istio-ca"
     needed: bool = True
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 class Protocol(StrEnum):
@@ -84,6 +91,9 @@ class DnsPlace:
     listens: tuple[tuple[str, int], ...]
     resolv_conf: Path
 
+    def __post_init__(self) -> None:
+        check_fields(self)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnvoyPlace:
@@ -91,6 +101,9 @@ class EnvoyPlace:
 
     binary: Path | None
     missing: str = ""
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,3 +135,6 @@ class DoctorConfig:
     workload: str = ""
     own_programs: tuple[str, ...] = ()
     timeout_s: float = field(default=3.0)
+
+    def __post_init__(self) -> None:
+        check_fields(self)

@@ -9,6 +9,7 @@ import msgspec
 
 from envoy_supervisor._errors import BootstrapError
 from envoy_supervisor._json import JSON
+from mesh_lifecycle import check_fields
 
 
 class Address(msgspec.Struct, frozen=True, kw_only=True):
@@ -18,6 +19,7 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
     port: int
 
     def __post_init__(self) -> None:
+        check_fields(self, error=BootstrapError)
         try:
             ip_address(self.host)
         except ValueError as error:
@@ -37,6 +39,9 @@ class UnixAddress(msgspec.Struct, frozen=True, kw_only=True):
     """A Unix socket. Relative paths begin at the working directory, which Envoy shares."""
 
     path: Path
+
+    def __post_init__(self) -> None:
+        check_fields(self, error=BootstrapError)
 
     def __str__(self) -> str:
         return f"unix:{self.path}"

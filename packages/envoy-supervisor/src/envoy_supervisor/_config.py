@@ -9,7 +9,7 @@ from pathlib import Path
 
 from envoy_supervisor._address import Address, UnixAddress
 from envoy_supervisor.bootstrap._render import BootstrapConfig
-from mesh_lifecycle import Backoff
+from mesh_lifecycle import Backoff, check_fields
 
 
 class EnvoyState(StrEnum):
@@ -45,6 +45,9 @@ class CrashPolicy:
     budget: int = 5
     window_s: float = 120.0
     backoff: Backoff = _BACKOFF
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 _CRASHES = CrashPolicy()
@@ -121,3 +124,6 @@ class EnvoyConfig:
     skip_deprecated_logs: bool = False
     watched_files: tuple[Path, ...] = ()
     extra_args: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_fields(self)

@@ -7,6 +7,7 @@ from mesh_lifecycle._background import ServiceEnded, in_background
 from mesh_lifecycle._backoff import Backoff
 from mesh_lifecycle._clock import Clock, SystemClock
 from mesh_lifecycle._drain import Draining, drain_within
+from mesh_lifecycle._field_types import check_fields, with_checked_fields
 from mesh_lifecycle._memory import release_unused_memory, trim_memory
 from mesh_lifecycle._readiness import Condition, Readiness
 from mesh_lifecycle._signals import Stopping, stop_signals
@@ -19,6 +20,9 @@ __all__ = [
     # time
     "Clock",
     "SystemClock",
+    # configuration
+    "check_fields",
+    "with_checked_fields",
     # retry
     "Backoff",
     # readiness

@@ -7,6 +7,8 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from mesh_lifecycle._field_types import check_fields
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backoff:
@@ -24,6 +26,7 @@ class Backoff:
     jitter: float = 0.5
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if not 0 < self.initial_s <= self.maximum_s:
             raise ValueError(
                 "backoff needs 0 < initial_s <= maximum_s, "

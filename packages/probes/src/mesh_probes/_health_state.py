@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from mesh_lifecycle import check_fields
+from mesh_probes._errors import ProbeConfigError
 from mesh_probes._outcome import Outcome
 
 
@@ -21,6 +23,7 @@ class Thresholds:
     failure: int = 1
 
     def __post_init__(self) -> None:
+        check_fields(self, error=ProbeConfigError)
         if not (self.initial_delay_s >= 0 and self.period_s > 0):
             raise ValueError(
                 f"initial_delay_s is {self.initial_delay_s} and period_s {self.period_s}:"

@@ -10,6 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from mesh_lifecycle import check_fields
+from mesh_probes._errors import ProbeConfigError
+
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110, section 5.6.2
 _HOST_BAD = re.compile(r"[\s/?#@\\\x00-\x1f\x7f]")
 _VALUE_BAD = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
@@ -90,6 +93,7 @@ class Probe:
     timeout_s: float = 1.0
 
     def __post_init__(self) -> None:
+        check_fields(self, error=ProbeConfigError)
         if not (math.isfinite(self.timeout_s) and self.timeout_s > 0):
             raise ValueError(f"timeout_s is {self.timeout_s}, a positive number is needed")
 

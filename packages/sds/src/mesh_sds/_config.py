@@ -3,7 +3,9 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from mesh_lifecycle import check_fields
 from mesh_listening import UNIX_LIMITS, AllowedPeers, ConnectionLimits
+from mesh_sds._errors import ConfigError
 from mesh_sds.secrets._private_key_provider import PrivateKeyProvider
 
 DEFAULT_SOCKET_NAME = "socket"
@@ -36,3 +38,6 @@ class SdsConfig:
     bundle_ack_timeout_s: float = 2.0
     send_timeout_s: float = 60.0
     max_names: int = 10_000
+
+    def __post_init__(self) -> None:
+        check_fields(self, error=ConfigError)

@@ -14,7 +14,7 @@ from typing import Final
 from urllib.parse import quote_plus, urlsplit
 
 from mesh_filewatch import fetch_bytes
-from mesh_lifecycle import Backoff, Clock, SystemClock
+from mesh_lifecycle import Backoff, Clock, SystemClock, check_fields
 from mesh_token_exchange._authorization_response import PassingFailure, token_of
 from mesh_token_exchange._errors import ExchangeRefused, ExchangeUnavailable, InvalidConfig
 from mesh_token_exchange._messages import TOKEN_EXCHANGE, AccessToken, ExchangeRequest
@@ -57,6 +57,7 @@ class Rfc8693Config:
     )
 
     def __post_init__(self) -> None:
+        check_fields(self, error=InvalidConfig)
         _check_url(self.url)
         if bool(self.client_id) != (self.client_secret_file is not None):
             raise InvalidConfig("client_id and client_secret_file must be given together")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-from mesh_lifecycle import Clock, RepeatLog, SystemClock
+from mesh_lifecycle import Clock, RepeatLog, SystemClock, check_fields
 from mesh_token_exchange._answer import Answer, failure, success
 from mesh_token_exchange._cache import Issued, TokenCache, issued
 from mesh_token_exchange._errors import (
@@ -50,6 +50,7 @@ class ExchangeLimits:
     reuse_above_s: float = 300.0
 
     def __post_init__(self) -> None:
+        check_fields(self, error=InvalidConfig)
         least = min(self.max_body_bytes, self.max_parameters, self.max_exchanges)
         if least < 1 or self.max_tokens < 0 or self.reuse_above_s < 0:
             raise InvalidConfig("limits must be at least 1, max_tokens and reuse_above_s 0")

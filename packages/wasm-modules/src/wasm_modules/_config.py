@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mesh_address_guard import IpNetwork
+from mesh_lifecycle import check_fields
 from wasm_modules._errors import ConfigError
 
 ANY_REGISTRY = "*"
@@ -39,6 +40,9 @@ class WasmConfig:
     blocked_networks: tuple[IpNetwork, ...] = ()
     insecure_registries: frozenset[str] = frozenset()
     default_timeout_s: float = 5.0
+
+    def __post_init__(self) -> None:
+        check_fields(self, error=ConfigError)
 
     def check(self) -> None:
         """Raise ConfigError for a value that can never work."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mesh_identity import SystemRoots
+from mesh_lifecycle import check_fields
 from mesh_listening import UNIX_LIMITS, ConnectionLimits
 from xds_proxy._errors import ConfigError
 
@@ -112,6 +113,9 @@ class UpstreamConfig:
     answer_timeout_s: float = 15.0
     keepalive_s: float = 30.0
 
+    def __post_init__(self) -> None:
+        check_fields(self, error=ConfigError)
+
     @property
     def addresses(self) -> tuple[FurtherAddress, ...]:
         """All addresses in the order of preference."""
@@ -172,6 +176,9 @@ class SavedConfig:
     max_age_s: float = 24 * 3600.0
     start_after_s: float = 5.0
     min_interval_s: float = 10.0
+
+    def __post_init__(self) -> None:
+        check_fields(self, error=ConfigError)
 
     def check(self) -> None:
         """Raise ConfigError for a value that can never work."""
@@ -234,6 +241,9 @@ class RelayConfig:
     trim_memory_after_s: float | None = None
     saved: SavedConfig | None = None
     quarantine: bool = False
+
+    def __post_init__(self) -> None:
+        check_fields(self, error=ConfigError)
 
     def check(self) -> None:
         """Raise ConfigError for a value that can never work."""

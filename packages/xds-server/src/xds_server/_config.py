@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from mesh_lifecycle import check_fields
 from xds_server.pushing._push_request import PushRequest
 
 
@@ -93,3 +94,6 @@ class ServerConfig:
     """Returns what the responses of a push name as their control plane (`control_plane.identifier`,
     any text, such as JSON that says why the push is made); None stands for answers to requests.
     Called once a push, not once a client, so its answer must not depend on anything else."""
+
+    def __post_init__(self) -> None:
+        check_fields(self)

@@ -32,6 +32,7 @@ from mesh_identity import (
     fetch_token,
     roots_context,
 )
+from mesh_lifecycle import check_fields
 
 log = logging.getLogger("mesh_ca")
 
@@ -72,6 +73,9 @@ class RemoteJwksConfig:
     guard: AddressGuard = field(default_factory=AddressGuard)
     for_whom: str = ""
     max_bytes: int = 1024 * 1024
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 class Fetch(Protocol):

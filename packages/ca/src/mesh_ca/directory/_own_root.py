@@ -24,6 +24,7 @@ from mesh_ca._errors import StorageError
 from mesh_ca.authority._keys import KeyType, SigningKey, key_pem, new_key, public_key_sha256
 from mesh_ca.authority._profile import root_certificate
 from mesh_ca.authority._signer import CA_CERT, CA_KEY, CERT_CHAIN, ROOT_CERT
+from mesh_lifecycle import check_fields
 
 ROOT_STATE = "own-root.json"
 NEXT_CERT = "next-ca-cert.pem"
@@ -53,6 +54,7 @@ class RootPolicy:
     retirement: timedelta = timedelta(days=90)
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if not 0 <= self.grace <= 1:
             raise ValueError(f"grace must lie between 0 and 1, got {self.grace}")
         if self.lifetime < timedelta(minutes=1):

@@ -19,7 +19,7 @@ from mesh_ca._errors import CsrError, SignersUnavailable
 from mesh_ca._metrics import SignerMetrics
 from mesh_ca.authority._authority import KEY_REVOKED, Authority, Issued
 from mesh_ca.signers._signer_process import Call, SignerProcess, started
-from mesh_lifecycle import Backoff, in_background
+from mesh_lifecycle import Backoff, check_fields, in_background
 
 log = logging.getLogger("mesh_ca")
 
@@ -41,6 +41,9 @@ class SignerLimits:
     """A call that waits so long for a process to run is refused; agents ask again."""
     calls: int = 1024
     """What comes while so many calls have no answer is refused."""
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 class SignerProcesses:

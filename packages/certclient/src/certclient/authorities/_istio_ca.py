@@ -21,6 +21,7 @@ from certclient.authorities._istio_ca_config import IstioCaConfig
 from certclient.x509._acceptance import MAX_ANSWER_BYTES
 from mesh_filewatch import fetch_bytes
 from mesh_identity import (
+    SYSTEM,
     ClientCertificate,
     ExpectedName,
     NoClientCertificate,
@@ -275,19 +276,19 @@ async def _trusted(
     """Return the roots that the server is verified by; None for plaintext."""
     if source is None:
         return None
-    if isinstance(source, Path):
-        pem = await _roots_in(source)
-        further = further_roots(pem) if further_roots is not None else b""
-        learned = " or one learned from the control plane" if further else ""
-        return TrustedRoots(
-            roots_pem=b"\n".join((pem, further)),
-            described=f"a root in {source}{learned}",
-            remedy=f"put the root that the authority's server has now into {source}",
-        )
-    try:
-        return await fetch_system_roots()
-    except NoSystemRoots as error:
-        raise AuthorityUnavailable(str(error)) from error
+    if source is SYSTEM:
+        try:
+            return await fetch_system_roots()
+        except NoSystemRoots as error:
+            raise AuthorityUnavailable(str(error)) from error
+    pem = await _roots_in(source)
+    further = further_roots(pem) if further_roots is not None else b""
+    learned = " or one learned from the control plane" if further else ""
+    return TrustedRoots(
+        roots_pem=b"\n".join((pem, further)),
+        described=f"a root in {source}{learned}",
+        remedy=f"put the root that the authority's server has now into {source}",
+    )
 
 
 async def _roots_in(path: Path) -> bytes:

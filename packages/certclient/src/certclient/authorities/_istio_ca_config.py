@@ -5,8 +5,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from certclient._errors import InvalidConfig
-from mesh_identity import SystemRoots, system_root_files
+from mesh_identity import SYSTEM, SystemRoots, system_root_files
+from mesh_lifecycle import check_fields
 
+_ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[^\s:/\[\]]+):[0-9]{1,5}")
 _HEADER_NAME = re.compile(r"[a-z0-9_.-]+")
 _HEADER_VALUE = re.compile(r"[\x20-\x7e]*")
 
@@ -46,7 +48,7 @@ class IstioCaConfig:
         """The files that each try reads: for `keep_fresh(depends_on=)`."""
         roots = self.root_certificate
         named = (
-            *(system_root_files() if isinstance(roots, SystemRoots) else (roots,)),
+            *(system_root_files() if roots is SYSTEM else (roots,)),
             self.token_path,
             self.client_certificate_path,
             self.client_key_path,
@@ -54,6 +56,9 @@ class IstioCaConfig:
         return tuple(each for each in named if each is not None)
 
     def __post_init__(self) -> None:
+        check_fields(self, error=InvalidConfig)
+        if not _ADDRESS.fullmatch(self.address):
+            raise InvalidConfig(f"address {self.address!r} must be HOST:PORT; IPv6 in brackets")
         if self.timeout_s <= 0:
             raise InvalidConfig(f"timeout_s must be above 0, got {self.timeout_s}")
         for name, value in self.headers:

@@ -38,7 +38,7 @@ from certclient.x509._acceptance import accept
 from certclient.x509._certificate import Certificate
 from certclient.x509._keys import PrivateKey
 from mesh_identity import InvalidSpiffeId, SpiffeId
-from mesh_lifecycle import Backoff, Clock, SystemClock, in_background
+from mesh_lifecycle import Backoff, Clock, SystemClock, check_fields, in_background
 
 if TYPE_CHECKING:
     from certclient.authorities._workload_api_messages import X509Svid, X509SvidResponse
@@ -65,6 +65,7 @@ class WorkloadApiConfig:
     backoff: Backoff = field(default_factory=lambda: Backoff(initial_s=0.5, maximum_s=15.0))
 
     def __post_init__(self) -> None:
+        check_fields(self, error=InvalidConfig)
         _target(self.address)
 
 

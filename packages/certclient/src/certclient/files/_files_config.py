@@ -5,6 +5,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from certclient._errors import InvalidConfig
+from mesh_lifecycle import check_fields
+
 _FILE_NAMES = ("cert-chain.pem", "key.pem", "root-cert.pem")
 _WELL_KNOWN = (
     ("var/run/secrets/workload-spiffe-credentials", _FILE_NAMES),
@@ -23,6 +26,9 @@ class FilesConfig:
     certificate_path: Path
     key_path: Path
     root_path: Path
+
+    def __post_init__(self) -> None:
+        check_fields(self, error=InvalidConfig)
 
     @classmethod
     def in_directory(cls, directory: Path) -> "FilesConfig":

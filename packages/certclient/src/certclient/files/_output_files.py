@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from certclient._errors import InvalidConfig
 from certclient.feed._certificates import Certificates
 from certclient.x509._certificate import Certificate
 from mesh_filewatch import UnfitFile, read_bytes, run_in_thread
-from mesh_lifecycle import Backoff, Clock, SystemClock, in_background
+from mesh_lifecycle import Backoff, Clock, SystemClock, check_fields, in_background
 
 log = logging.getLogger("certclient.files")
 
@@ -39,6 +40,9 @@ class OutputFilesConfig:
     directory: Path
     mode: int = 0o600
     atomic: bool = False
+
+    def __post_init__(self) -> None:
+        check_fields(self, error=InvalidConfig)
 
 
 @asynccontextmanager

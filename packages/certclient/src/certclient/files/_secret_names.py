@@ -10,7 +10,9 @@ from pathlib import Path
 
 import msgspec
 
+from certclient._errors import InvalidConfig
 from mesh_identity import system_root_files
+from mesh_lifecycle import check_fields
 
 WORKLOAD_CERTIFICATE = "default"
 TRUST_BUNDLE = "ROOTCA"
@@ -32,6 +34,9 @@ class FileSecretsConfig:
     root_path: Path | None = None
     output_directory: Path | None = None
     system_root_paths: tuple[Path, ...] = field(default_factory=system_root_files)
+
+    def __post_init__(self) -> None:
+        check_fields(self, error=InvalidConfig)
 
 
 class PairFiles(msgspec.Struct, frozen=True):

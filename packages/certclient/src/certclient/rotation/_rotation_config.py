@@ -6,7 +6,7 @@ from datetime import timedelta
 from certclient._errors import InvalidConfig
 from certclient.x509._key_types import KeyEncoding, KeyType
 from mesh_identity import SpiffeId
-from mesh_lifecycle import Backoff
+from mesh_lifecycle import Backoff, check_fields
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +32,7 @@ class RotationConfig:
     answer_timeout_s: float = 60.0
 
     def __post_init__(self) -> None:
+        check_fields(self, error=InvalidConfig)
         if self.lifetime < timedelta(seconds=1):
             raise InvalidConfig(f"lifetime must be at least 1 s, got {self.lifetime}")
         if not 0 <= self.grace_ratio <= 1 or not 0 <= self.jitter <= 1:

@@ -3,8 +3,10 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from certclient._errors import InvalidConfig
 from certclient.files._secret_names import revocation_name, root_name
 from mesh_identity import checked_trust_domain
+from mesh_lifecycle import check_fields
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,8 +25,11 @@ class TrustConfig:
     federated: tuple[tuple[str, Path], ...] = ()
 
     def __post_init__(self) -> None:
-        for name, _ in self.federated:
+        check_fields(self, error=InvalidConfig)
+        for name, path in self.federated:
             checked_trust_domain(name)
+            if not isinstance(path, Path):
+                raise TypeError(f"federated has {path!r} for {name}; it should be a Path")
 
     def secret_names(self) -> tuple[str, ...]:
         """Return the names under which `FileSecrets` has the content of the files."""

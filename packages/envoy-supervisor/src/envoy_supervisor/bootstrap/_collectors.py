@@ -10,6 +10,7 @@ import msgspec
 from envoy_supervisor._errors import BootstrapError
 from envoy_supervisor._json import JSON, clean_text
 from envoy_supervisor.bootstrap._static_resources import TYPES, http2_options, mesh_secrets
+from mesh_lifecycle import check_fields
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,6 +45,9 @@ class ClientTls(msgspec.Struct, frozen=True, kw_only=True):
     roots: Path
     certificate: Path | None = None
     private_key: Path | None = None
+
+    def __post_init__(self) -> None:
+        check_fields(self, error=BootstrapError)
 
 
 class MeshTls(msgspec.Struct, frozen=True, kw_only=True):

@@ -37,6 +37,7 @@ from envoy_supervisor.bootstrap._telemetry import (
     tracing_cluster,
     tracing_config,
 )
+from mesh_lifecycle import check_fields
 
 DEFAULT_RUNTIME: Mapping[str, JSON] = {
     "re2.max_program_size.error_level": "32768",
@@ -129,6 +130,9 @@ class BootstrapConfig:
     local_cluster: str | None = None
     outlier_log: Path | None = None
     stats: StatsConfig = _STATS
+
+    def __post_init__(self) -> None:
+        check_fields(self, error=BootstrapError)
 
     @property
     def own_listeners(self) -> tuple[Address, ...]:

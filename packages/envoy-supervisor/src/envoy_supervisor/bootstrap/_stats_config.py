@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from envoy_supervisor._errors import BootstrapError
 from envoy_supervisor._json import JSON, clean_text
+from mesh_lifecycle import check_fields
 
 DEFAULT_FLUSH_S = 5.0
 
@@ -66,6 +67,9 @@ class StatsConfig:
     flush_interval_s: float | None = None
     eviction_interval_s: float | None = None
     histogram_buckets: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_fields(self, error=BootstrapError)
 
 
 def stats_config(config: StatsConfig) -> dict[str, JSON]:

@@ -16,6 +16,7 @@ import msgspec
 from envoy_supervisor._errors import BootstrapError
 from envoy_supervisor._json import JSON, clean_text
 from envoy_supervisor.bootstrap._collectors import Target, Tls, collector_cluster
+from mesh_lifecycle import check_fields
 
 _TRACE = "type.googleapis.com/envoy.config.trace.v3"
 _METRICS = "type.googleapis.com/envoy.config.metrics.v3"
@@ -87,6 +88,9 @@ class Statsd(msgspec.Struct, frozen=True, kw_only=True):
 
     address: str
     port: int
+
+    def __post_init__(self) -> None:
+        check_fields(self, error=BootstrapError)
 
 
 class MetricsService(msgspec.Struct, frozen=True, kw_only=True):

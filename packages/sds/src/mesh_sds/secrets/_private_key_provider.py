@@ -8,6 +8,7 @@ from enum import StrEnum
 
 import msgspec
 
+from mesh_lifecycle import check_fields
 from mesh_protowire import bytes_field, string_field, varint_field
 from mesh_sds._errors import ConfigError
 
@@ -47,6 +48,7 @@ class PrivateKeyProvider(msgspec.Struct, frozen=True, kw_only=True):
     fallback: bool = False
 
     def __post_init__(self) -> None:
+        check_fields(self, error=ConfigError)
         if self.poll_delay < _SHORTEST_POLL_DELAY:
             raise ConfigError(
                 f"poll delay of the {self.accelerator} private key provider is "

@@ -10,6 +10,7 @@ import grpc
 
 from mesh_filewatch import fetch_bytes
 from mesh_identity import (
+    SYSTEM,
     ClientCertificate,
     NoClientCertificate,
     NoSystemRoots,
@@ -127,7 +128,7 @@ async def _fetch_roots(
 ) -> TrustedRoots | None:
     if source is None:
         return None
-    if isinstance(source, SystemRoots):
+    if source is SYSTEM:
         try:
             return await fetch_system_roots()
         except NoSystemRoots as error:

@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from mesh_lifecycle import check_fields
 from mesh_listening import GRPC_LIMITS, UNIX_LIMITS, AllowedPeers, ConnectionLimits, Port
 
 
@@ -56,6 +57,9 @@ class UnixListener:
     allow: AllowedPeers | None = None
     limits: ConnectionLimits = UNIX_LIMITS
     listening: socket.socket | None = None
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 Listener: TypeAlias = PlainListener | TlsListener | UnixListener

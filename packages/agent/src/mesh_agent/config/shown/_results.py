@@ -1,7 +1,6 @@
 """The values that several settings make together, for people who look at the configuration."""
 
 from collections.abc import Mapping
-from pathlib import Path
 
 import certclient
 import envoy_supervisor
@@ -52,4 +51,4 @@ def results(
 def _roots(roots: object) -> str:
     if roots is None:
         return "none, the connection is plaintext"
-    return str(roots) if isinstance(roots, Path) else "SYSTEM"
+    return "SYSTEM" if roots is certclient.SYSTEM else str(roots)
