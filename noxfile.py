@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import nox
@@ -17,6 +18,7 @@ from nox.command import CommandFailed
 ROOT = Path(__file__).resolve().parent
 sys.path.insert(0, str(ROOT / "tools"))
 
+from dev import PINS  # noqa: E402
 from pythons import newest_python  # noqa: E402
 from workspace import (  # noqa: E402
     Package,
@@ -34,6 +36,9 @@ nox.options.sessions = ["lint", "types", "boundaries", "tests"]
 
 PACKAGES = {package.folder.name: package for package in packages()}
 CONSTRAINTS = ROOT / "tools" / "constraints.txt"
+"""Versions and digests of everything that comes from the package index: uv refuses other files."""
+DEV_REQUIREMENTS = ROOT / "tools" / "dev-requirements.txt"
+PROTOS = ROOT / "proto" / "requirements.txt"
 OLDEST_ENVOY = "1.36"
 """The newest patch of it is installed into the user's cache when it is first asked for."""
 PARALLEL = (
@@ -49,7 +54,12 @@ each_package = nox.parametrize("package", [nox.param(name, id=name) for name in 
 
 def install(session: nox.Session, *arguments: str) -> None:
     """Install into the session's environment, in the versions of tools/constraints.txt."""
-    session.install("--constraint", str(CONSTRAINTS), *arguments)
+    session.install(*pinned(CONSTRAINTS), *arguments)
+
+
+def pinned(constraints: Path) -> tuple[str, ...]:
+    """Return the options by which uv takes these versions, with our own for what builds."""
+    return ("--constraint", str(constraints), "--build-constraints", str(CONSTRAINTS))
 
 
 def install_editable(session: nox.Session, *groups: str, only: Package | None = None) -> None:
@@ -147,12 +157,12 @@ def lowest(session: nox.Session, package: str) -> None:
 def check_wheel(session: nox.Session, package: Package, constraints: Path) -> None:
     """Install a package as its users do, and check all of it that needs no test to be checked."""
     required = [build_wheel(session, each) for each in closure(package)]
-    session.install("--constraint", str(constraints), *required)
+    session.install(*pinned(constraints), *required)
     check = (str(ROOT / "tools" / "installed.py"), str(package.folder), package.name)
     session.run("python", *check, package.import_name)
     if package.extras:
         with_extras = f"{build_wheel(session, package)}[{','.join(package.extras)}]"
-        session.install("--constraint", str(constraints), with_extras)
+        session.install(*pinned(constraints), with_extras)
         session.run("python", *check, package.import_name, "--extras")
 
 
@@ -160,7 +170,7 @@ def test_wheel(session: nox.Session, package: Package, constraints: Path, *argum
     """Run a package's tests with nothing of this checkout on the path but the tests."""
     wheels = [build_wheel(session, each) for each in closure(package, "test")]
     tools = (*wheels, *third_party(package, "test"), "pytest-xdist")
-    session.install("--constraint", str(constraints), *tools)
+    session.install(*pinned(constraints), *tools)
     chosen = ("--without-envoy", "-m", "not slow", str(package.folder / "tests"))
     session.run("pytest", *chosen, *PARALLEL, *arguments)
 
@@ -175,7 +185,8 @@ def build_wheel(session: nox.Session, package: Package) -> str:
         target = ROOT / ".nox" / "wheels" / package.name
         shutil.rmtree(target, ignore_errors=True)
         session.run(
-            *("uv", "build", "--quiet", "--wheel", "--out-dir", str(target), str(package.folder)),
+            *("uv", "build", "--quiet", "--wheel", "--out-dir", str(target)),
+            *("--build-constraints", str(CONSTRAINTS), str(package.folder)),
             external=True,
         )
         (wheel,) = target.glob("*.whl")
@@ -211,7 +222,7 @@ def lint(session: nox.Session) -> None:
 @nox.session
 def protos(session: nox.Session) -> None:
     """Generate the code of proto/ and fail if what is kept differs; --update keeps it."""
-    session.install("--requirement", "proto/requirements.txt")
+    session.install("--require-hashes", "--requirement", "proto/requirements.txt")
     session.run("python", "tools/generate_protos.py", *session.posargs)
 
 
@@ -291,7 +302,9 @@ def build(session: nox.Session) -> None:
     shutil.rmtree(output, ignore_errors=True)
     for each in distributions():
         session.run(
-            "uv", "build", "--quiet", "--out-dir", str(output), str(each.folder), external=True
+            *("uv", "build", "--quiet", "--out-dir", str(output)),
+            *("--build-constraints", str(CONSTRAINTS), str(each.folder)),
+            external=True,
         )
     session.run("twine", "check", "--strict", *sorted(map(str, output.glob("[!.]*"))))
 
@@ -303,7 +316,8 @@ def wheels(session: nox.Session) -> None:
     shutil.rmtree(output, ignore_errors=True)
     for each in packages():
         session.run(
-            *("uv", "build", "--quiet", "--wheel", "--out-dir", str(output), str(each.folder)),
+            *("uv", "build", "--quiet", "--wheel", "--out-dir", str(output)),
+            *("--build-constraints", str(CONSTRAINTS), str(each.folder)),
             external=True,
         )
 
@@ -361,19 +375,24 @@ def check_face(session: nox.Session, python: str, package: Package) -> None:
 
 @nox.session
 def lock(session: nox.Session) -> None:
-    """Write tools/constraints.txt anew, with the newest versions that fit together."""
-    requirements = sorted(
-        {line for each in distributions() for line in third_party(each, *each.groups)}
-    )
-    wanted = Path(session.virtualenv.location, "requirements.in")
-    wanted.write_text("\n".join(requirements) + "\n")
+    """Write what is pinned anew, with the newest versions that fit together and their digests."""
+    requirements = {line for each in distributions() for line in third_party(each, *each.groups)}
+    requirements |= {line for each in distributions() for line in each.builds_with}
     groups = ("boundaries", "build", "demo", "fuzz", "lint", "test", "types")
+    chosen = [word for group in groups for word in ("--group", group)]
+    lock_file(session, CONSTRAINTS, requirements, "--python-version", "3.11", *chosen)
+    lock_file(session, DEV_REQUIREMENTS, PINS, "--python-version", "3.11")
+    protoc = {line for line in PROTOS.read_text().splitlines() if line.startswith("grpcio-tools==")}
+    lock_file(session, PROTOS, {line.removesuffix(" \\") for line in protoc})
+
+
+def lock_file(session: nox.Session, file: Path, requirements: Iterable[str], *more: str) -> None:
+    """Write a file of pins that these requirements need."""
+    wanted = Path(session.virtualenv.location, "requirements.in")
+    wanted.write_text("\n".join(sorted(requirements)) + "\n")
     session.run(
-        *("uv", "pip", "compile", "--universal", "--python-version", "3.11", "--upgrade"),
+        *("uv", "pip", "compile", "--universal", "--upgrade", "--generate-hashes", "--quiet"),
         *("--no-annotate", "--custom-compile-command", "python3 tools/dev.py lock"),
-        *("--output-file", str(CONSTRAINTS)),
-        *(word for group in groups for word in ("--group", group)),
-        str(wanted),
-        *session.posargs,
+        *("--output-file", str(file), *more, str(wanted), *session.posargs),
         external=True,
     )

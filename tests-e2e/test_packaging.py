@@ -258,11 +258,11 @@ def test_the_container_s_build_makes_an_agent(tmp_path: Path) -> None:
     first = containerfile()[1:]
     first = first[: next(i for i, (name, _) in enumerate(first) if name == "FROM")]
     environment = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-    environment |= {name: text for name, text in os.environ.items() if name.startswith("PIP_")}
+    environment |= {name: text for name, text in os.environ.items() if name.startswith(_OF_INDEX)}
     for name, rest in first:
         if name == "COPY":
             source, to = rest.split()
-            skipped = shutil.ignore_patterns("__pycache__", "tests", "bench")
+            skipped = shutil.ignore_patterns("__pycache__", "tests", "bench", "fuzz", "testkit")
             shutil.copytree(ROOT / source, build["/src"] / to, ignore=skipped)
         elif name == "RUN":
             command = re.sub(rf"(?<![\w.])({places})\b", lambda found: str(build[found[1]]), rest)
@@ -285,6 +285,10 @@ def test_the_container_s_build_makes_an_agent(tmp_path: Path) -> None:
         [agent, "proxy"], capture_output=True, text=True, check=False, env={}, cwd=tmp_path
     )
     assert "istio-token does not exist" in done.stderr
+
+
+_OF_INDEX = ("PIP_", "UV_", "SSL_CERT_", "HTTPS_PROXY")
+"""How the variables begin that say where the package index is, and how it is reached."""
 
 
 def _base_python() -> Path:

@@ -25,6 +25,8 @@ ROOT = Path(__file__).resolve().parent.parent
 ENVIRONMENT = ROOT / ".dev" / "env"
 OLDEST_PYTHON = (3, 11)
 PINS = ("nox==2026.10.20", "uv==0.13.8")
+# With digests, and all that they need: written by the session `lock`.
+REQUIREMENTS = ROOT / "tools" / "dev-requirements.txt"
 # What pip says, in one version or another, when there is no way to the package index.
 UNREACHABLE = ("connection broken by", "Max retries exceeded", "(from versions: none)")
 
@@ -132,7 +134,8 @@ def make_environment() -> None:
         run(sys.executable, "-m", "venv", str(ENVIRONMENT), purpose="make an environment")
         os.environ.setdefault("PIP_RETRIES", "2")  # the default keeps one waiting for long
         pip = [str(ENVIRONMENT / "bin" / "python"), "-m", "pip"]
-        run(*pip, "install", "--quiet", *PINS, purpose=f"install {' and '.join(PINS)}")
+        pinned = ("--require-hashes", "--requirement", str(REQUIREMENTS))
+        run(*pip, "install", "--quiet", *pinned, purpose=f"install {' and '.join(PINS)}")
         stamp.write_text(wanted)
 
 

@@ -26,6 +26,7 @@ class Package:
     requirements: tuple[str, ...]
     extras: tuple[str, ...]
     groups: dict[str, tuple[str, ...]]
+    builds_with: tuple[str, ...] = ()
 
     @property
     def source(self) -> Path:
@@ -48,6 +49,7 @@ def read_package(folder: Path) -> Package:
         requirements=tuple(table["project"].get("dependencies", ())),
         extras=tuple(table["project"].get("optional-dependencies", ())),
         groups={name: tuple(group) for name, group in table.get("dependency-groups", {}).items()},
+        builds_with=tuple(table.get("build-system", {}).get("requires", ())),
     )
 
 

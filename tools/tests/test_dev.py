@@ -22,7 +22,12 @@ def call(*arguments: str, root: Path = ROOT) -> subprocess.CompletedProcess[str]
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
     """What dev.py reads of the repository, with nothing made yet."""
-    for name in ("tools/dev.py", "noxfile.py", "packages/ca/pyproject.toml"):
+    for name in (
+        "tools/dev.py",
+        "tools/dev-requirements.txt",
+        "noxfile.py",
+        "packages/ca/pyproject.toml",
+    ):
         target = tmp_path / name
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes((ROOT / name).read_bytes())
