@@ -27,6 +27,7 @@ class Observations:
 
     memory_mb: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     descriptors: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    children: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     presented: dict[tuple[str, str], Presented] = field(default_factory=dict)
     shared_memory: set[Path] = field(default_factory=set)
     left: list[str] = field(default_factory=list)
@@ -74,6 +75,7 @@ def _look_at(label: str, pid: int, seen: Observations) -> None:
         if memory > 0 and process.status() != psutil.STATUS_ZOMBIE:
             seen.memory_mb[label].append(memory)
             seen.descriptors[label].append(descriptors)
+            seen.children[label].append(len(process.children()))
 
 
 async def _look_at_certificate(

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import signal
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -16,14 +16,22 @@ from mesh_local import Child
 class Part:
     """A program of the mesh: first the one that the mesh has started, then those started here.
 
-    environment: more variables for those that are started here.
+    arguments, environment: more of them for those that are started here.
     """
 
-    def __init__(self, name: str, child: Child, environment: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        name: str,
+        child: Child,
+        *,
+        arguments: Sequence[str] = (),
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         self.name = name
         self.spec = child.spec
         self.starts = 0
-        self._environment = environment
+        self._command = (*child.spec.arguments, *arguments)
+        self._environment = {**child.spec.environment, **(environment or {})}
         self._pid = child.pid
         self._process: asyncio.subprocess.Process | None = None
 
@@ -46,8 +54,8 @@ class Part:
         spec = self.spec
         with spec.log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
-                *tied_command(spec.arguments, end_signal=signal.SIGKILL),
-                env={**spec.environment, **self._environment},
+                *tied_command(self._command, end_signal=signal.SIGKILL),
+                env=self._environment,
                 cwd=spec.directory,
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=log,

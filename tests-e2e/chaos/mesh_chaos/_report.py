@@ -11,8 +11,8 @@ from mesh_chaos._verdict import accounts, findings, levels
 
 def as_json(outcome: Outcome) -> dict[str, Any]:
     """Return all of it."""
-    memory, descriptors = levels(outcome)
     seen = outcome.observations
+    memory, descriptors = levels(seen.memory_mb), levels(seen.descriptors)
     return {
         "seed": outcome.seed,
         "seconds": outcome.seconds,
@@ -44,6 +44,7 @@ def as_json(outcome: Outcome) -> dict[str, Any]:
         "notes": outcome.tested.notes,
         "memory_mb": {each.what: [round(each.early, 1), round(each.late, 1)] for each in memory},
         "descriptors": {each.what: [each.early, each.late] for each in descriptors},
+        "children": {each.what: [each.early, each.late] for each in levels(seen.children)},
         "certificates": {
             "presented": len(seen.presented),
             "issued": len(frozenset().union(*outcome.issued.values())),

@@ -41,6 +41,7 @@ class Kind(StrEnum):
     CONTROL_PLANE_KILLED = "control-plane-killed"
     CONTROL_PLANE_AWAY = "control-plane-away"
     CONTROL_PLANE_STOPPED = "control-plane-stopped"
+    SIGNERS_KILLED = "signers-killed"
     CONTROL_PLANE_FEW_DESCRIPTORS = "control-plane-few-descriptors"
     CONTROL_PLANE_FULL_DISK = "control-plane-full-disk"
     CONTROL_PLANE_READ_ONLY_DISK = "control-plane-read-only-disk"
@@ -93,6 +94,7 @@ _SHAPES = {
     Kind.CONTROL_PLANE_KILLED: _Shape(target=Target.CONTROL_PLANE),
     Kind.CONTROL_PLANE_AWAY: _Shape(target=Target.CONTROL_PLANE, lasts_s=(3, 12)),
     Kind.CONTROL_PLANE_STOPPED: _Shape(target=Target.CONTROL_PLANE, lasts_s=(0.5, 8)),
+    Kind.SIGNERS_KILLED: _Shape(target=Target.CONTROL_PLANE),
     Kind.CONTROL_PLANE_FEW_DESCRIPTORS: _Shape(target=Target.CONTROL_PLANE, lasts_s=(2, 8)),
     Kind.CONTROL_PLANE_FULL_DISK: _Shape(target=Target.CONTROL_PLANE, lasts_s=(4, 12)),
     Kind.CONTROL_PLANE_READ_ONLY_DISK: _Shape(target=Target.CONTROL_PLANE, lasts_s=(4, 12)),

@@ -1,5 +1,6 @@
 """Sets the mesh up: its disks, resolvers, clocks and the way to its authority, as far as can be."""
 
+import json
 import os
 import shutil
 from collections.abc import AsyncIterator, Iterator, Mapping
@@ -23,6 +24,8 @@ from mesh_e2e import mesh_of
 from mesh_local import MeshPlan, RunningMesh, StateFolder
 from mesh_testkit import SmallDisk, find_free_port, small_disk
 
+_SOON_REPLACED = {"drainDuration": "3s", "parentShutdownDuration": "6s"}
+"""How long the old Envoy stays after a hot restart."""
 WITH_A_CLOCK = "backend-2"
 """The workload whose agent has a clock that can jump."""
 
@@ -112,9 +115,9 @@ def _binaries(directory: Path) -> Binaries:
 
 def _parts(mesh: RunningMesh, environments: Mapping[str, Mapping[str, str]]) -> dict[str, Part]:
     agents = {each.instance.name: each.agent for each in mesh.workloads}
-    plane = Part("control plane", mesh.control_plane, {})
+    plane = Part("control plane", mesh.control_plane, arguments=("--ca-signers", "1"))
     return {"control plane": plane} | {
-        name: Part(name, child, environments[name]) for name, child in agents.items()
+        name: Part(name, child, environment=environments[name]) for name, child in agents.items()
     }
 
 
@@ -126,7 +129,13 @@ def _environments(
     skipped: Mapping[Kind, str],
 ) -> dict[str, dict[str, str]]:
     """What agents are told that mesh-local does not tell them."""
-    told = {each.instance.name: {"CA_ADDR": authority.address} for each in mesh.workloads}
+    told = {}
+    for each in mesh.workloads:
+        proxy_config = json.loads(each.agent.spec.environment["PROXY_CONFIG"])
+        told[each.instance.name] = {
+            "CA_ADDR": authority.address,
+            "PROXY_CONFIG": json.dumps(proxy_config | _SOON_REPLACED),
+        }
     if Kind.AGENT_CLOCK_JUMP not in skipped:
         clock = directory / f"{WITH_A_CLOCK}.clock"
         told[WITH_A_CLOCK] |= clock_environment(clock, binaries.link)
@@ -134,13 +143,12 @@ def _environments(
 
 
 async def _start_again(tested: TestedMesh) -> None:
-    """Have every agent as it is told here."""
-    agents = [part for name, part in tested.parts.items() if name != "control plane"]
-    for agent in agents:
-        await agent.kill()
-        await agent.start()
-    for agent in agents:
-        await tested.until_ready(agent.name)
+    """Have every program as it is told here."""
+    for part in tested.parts.values():
+        await part.kill()
+        await part.start()
+    for name in tested.parts:
+        await tested.until_ready(name)
 
 
 async def _kill_all(tested: TestedMesh) -> None:

@@ -1,6 +1,6 @@
 """Whether the books balance: each sentence is something that must not be; pure."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from mesh_chaos import _tested_mesh as meshes
 from mesh_chaos._books import (
@@ -39,12 +39,10 @@ def accounts(outcome: Outcome) -> list[Account]:
     ]
 
 
-def levels(outcome: Outcome) -> tuple[list[Level], list[Level]]:
-    """Return memory in MB and descriptors of each process, early and late."""
-    seen = outcome.observations
-    memory = [level_of(name, each) for name, each in sorted(seen.memory_mb.items())]
-    descriptors = [level_of(name, each) for name, each in sorted(seen.descriptors.items())]
-    return [each for each in memory if each], [each for each in descriptors if each]
+def levels(samples: Mapping[str, Sequence[float]]) -> list[Level]:
+    """Return what each process had early and late, as far as it was looked at often enough."""
+    found = [level_of(name, each) for name, each in sorted(samples.items())]
+    return [each for each in found if each is not None]
 
 
 def findings(outcome: Outcome) -> list[str]:
@@ -97,13 +95,16 @@ def _absences(outcome: Outcome) -> Iterator[str]:
 
 
 def _growth(outcome: Outcome) -> Iterator[str]:
-    memory, descriptors = levels(outcome)
-    for level in memory:
+    seen = outcome.observations
+    for level in levels(seen.memory_mb):
         if said := grown(level, share=MEMORY_SHARE, least=MEMORY_LEAST_MB):
             yield f"the memory in MB of the {said}"
-    for level in descriptors:
+    for level in levels(seen.descriptors):
         if said := grown(level, share=DESCRIPTORS_SHARE, least=DESCRIPTORS_LEAST):
             yield f"the descriptors of the {said}"
+    for level in levels(seen.children):
+        if said := grown(level, share=0, least=0):
+            yield f"the child processes of the {said}"
     before, after = outcome.files
     for name in sorted(after):
         if after[name] > before.get(name, 0) + MOST_FURTHER_FILES:

@@ -35,6 +35,7 @@ ACTS: Mapping[Kind, Act] = {
     Kind.CONTROL_PLANE_KILLED: _processes.control_plane_killed,
     Kind.CONTROL_PLANE_AWAY: _processes.control_plane_away,
     Kind.CONTROL_PLANE_STOPPED: _processes.control_plane_stopped,
+    Kind.SIGNERS_KILLED: _processes.signers_killed,
     Kind.CONTROL_PLANE_FEW_DESCRIPTORS: _processes.control_plane_few_descriptors,
     Kind.CONTROL_PLANE_FULL_DISK: _storage.control_plane_full_disk,
     Kind.CONTROL_PLANE_READ_ONLY_DISK: _storage.control_plane_read_only_disk,

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import psutil
 
-from mesh_chaos._parts import stopped
+from mesh_chaos._parts import kill_all, stopped
 from mesh_chaos._schedule import Fault
 from mesh_chaos._tested_mesh import TestedMesh
-from mesh_e2e import run_command
+from mesh_e2e import children_of, run_command
 
 _SPARE_DESCRIPTORS = 2
 
@@ -88,6 +88,15 @@ async def control_plane_stopped(tested: TestedMesh, fault: Fault) -> None:
     with stopped(tested.control_plane.pid):
         await asyncio.sleep(fault.lasts_s)
     await tested.until_ready("control plane")
+
+
+async def signers_killed(tested: TestedMesh, fault: Fault) -> None:
+    """The processes that sign for the authority end; certificates are renewed all the same."""
+    children = children_of(tested.control_plane.pid)
+    kill_all(children)
+    tested.notes.append(f"{fault}: {len(children)} processes")
+    await tested.until_ready("control plane")
+    await tested.until_current("store")
 
 
 async def control_plane_few_descriptors(tested: TestedMesh, fault: Fault) -> None:
