@@ -1,5 +1,7 @@
 """The books: which failures are allowed, and what is said of levels and certificates."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -57,6 +59,20 @@ def test_the_end_of_an_envoy_that_is_not_passed_excuses_nothing() -> None:
 def test_a_replica_that_is_away_excuses_nothing() -> None:
     replica = Absence(workload="backend", begun=200, ended=204)
     assert cause_of(failed(201, 201.1), LANE, [], [replica]) is None
+
+
+def test_a_refused_connection_is_not_in_flight() -> None:
+    at_once = replace(failed(99.9, 100.1), connected=False)
+    assert cause_of(at_once, LANE, [DEATH], []) is None
+    further_on = replace(
+        failed(99.9, 100.1), what="status 503: upstream connect error: Connection refused"
+    )
+    assert cause_of(further_on, LANE, [DEATH], []) is None
+
+
+def test_a_workload_that_is_away_refuses_connections() -> None:
+    refused = replace(failed(201, 201.1), connected=False)
+    assert cause_of(refused, LANE, [], [ABSENCE]) is Cause.AWAY
 
 
 times = st.floats(min_value=0, max_value=1000)

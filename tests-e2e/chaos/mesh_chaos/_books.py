@@ -2,8 +2,10 @@
 
 A request may fail for three reasons only:
 
-1. it was under way on an Envoy when that was killed: it was sent before the kernel had ended the
-   process, or in the moments in which others still have connections to it, and ended then;
+1. it was under way on an Envoy when that was killed: it had a connection, was sent before the
+   kernel had ended the process, or in the moments in which others still have connections to it,
+   and ended then. One that was refused a connection was under way on nothing: an Envoy's
+   sockets outlive it;
 2. the one workload that sends or serves it was away, because its agent was killed, and with it
    its Envoy;
 3. nothing else. A slow answer is no failure; an error is, whatever went on.
@@ -18,6 +20,10 @@ SETTLE_S = 0.5
 """Callers learn of a process's end by their connections, which they see when they have the time."""
 CUT_AFTER_S = 5.0
 """A request on a connection whose end is gone fails within this time."""
+
+
+_REFUSED = ("Connection refused", "delayed connect error: 111")
+"""In the answers of an Envoy that found no connection for a request."""
 
 
 class Cause(StrEnum):
@@ -41,12 +47,21 @@ class Lane:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failed:
-    """A request that failed; times are those of the machine's monotonic clock."""
+    """A request that failed; times are those of the machine's monotonic clock.
+
+    connected: it had a connection, to what it was sent to first.
+    """
 
     lane: str
     sent_at: float
     failed_at: float
     what: str
+    connected: bool = True
+
+    @property
+    def refused(self) -> bool:
+        """Whether there was no connection for it, at first or further on."""
+        return not self.connected or any(word in self.what for word in _REFUSED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +89,7 @@ def cause_of(
     for death in deaths:
         if (
             death.workload in lane.passes
+            and not failed.refused
             and failed.sent_at <= death.done + SETTLE_S
             and death.begun <= failed.failed_at <= death.done + CUT_AFTER_S
         ):

@@ -11,6 +11,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,7 @@ class Telling:
     def tell(self) -> None:
         for lane, report in self.reports.items():
             for each in report.failures:
-                tell(lane=lane, sent_at=each.sent_at, failed_at=each.failed_at, what=each.what)
+                tell(lane=lane, **asdict(each))
             report.failures.clear()
             slowest = max(report.latencies_s, default=0.0)
             report.latencies_s.clear()

@@ -35,11 +35,12 @@ class Target:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """A request that got no good answer; times are the loop's."""
+    """A request that got no good answer; times are the loop's. connected: it had a connection."""
 
     sent_at: float
     failed_at: float
     what: str
+    connected: bool = True
 
 
 @dataclass(slots=True, kw_only=True)
@@ -189,7 +190,9 @@ class Load:
                     self.report.connections += 1
                 status, body = await connection.ask(self.target)
         except (OSError, Unanswered, TimeoutError, h11.ProtocolError) as error:
-            self._failed(started, f"{type(error).__name__}: {error}")
+            self._failed(
+                started, f"{type(error).__name__}: {error}", connected=connection is not None
+            )
             if connection is not None:
                 await connection.close()
             return None
@@ -202,9 +205,10 @@ class Load:
         self._arrived.set()
         return connection
 
-    def _failed(self, started: float, what: str) -> None:
+    def _failed(self, started: float, what: str, *, connected: bool = True) -> None:
         now = asyncio.get_running_loop().time()
-        self.report.failures.append(Failure(sent_at=started, failed_at=now, what=what))
+        failure = Failure(sent_at=started, failed_at=now, what=what, connected=connected)
+        self.report.failures.append(failure)
         self._arrived.set()
 
 
