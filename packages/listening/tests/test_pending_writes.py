@@ -212,3 +212,44 @@ async def test_bytes_on_their_way_to_those_that_read(
     await clock.advance(0.5)
     assert untaken.bytes_to_readers(within_s=0.25) == 0
     assert untaken.bytes == 123
+
+
+async def test_in_all_the_holder_of_most_gives_way_first_and_soon(clock: ManualClock) -> None:
+    pending = PendingWrites(
+        longest_s=None, max_bytes=1000, slow_s=5.0, large_slow_s=1.0, clock=clock
+    )
+    task = asyncio.create_task(pending.run())
+    small, *large = [Reader() for _ in range(5)]
+    pending.begin(small, 100, holder="small")
+    for each in large:
+        pending.begin(each, 250, holder="large")
+    await clock.advance(0.5)
+    assert not any(each.closed for each in (small, *large))
+    await clock.advance(2.0)
+    assert [len(each.closed) for each in (small, *large)] == [0, 1, 0, 0, 0]
+    assert pending.bytes == 850
+    assert pending.bytes_of("large") == 750
+    await clock.advance(10.0)
+    assert not small.closed
+    task.cancel()
+    await asyncio.wait([task])
+
+
+async def test_a_holder_of_too_much_makes_room_for_its_own_and_no_other_is_closed(
+    clock: ManualClock,
+) -> None:
+    pending = PendingWrites(
+        longest_s=None, max_bytes=10_000, slow_s=5.0, max_holder_bytes=500, clock=clock
+    )
+    task = asyncio.create_task(pending.run())
+    other, *of_one = [Reader() for _ in range(4)]
+    pending.begin(other, 400, holder="other")
+    for each in of_one:
+        pending.begin(each, 200, holder="one")
+    assert pending.is_held_up("one")
+    assert not pending.is_held_up("other")
+    await clock.advance(6.0)
+    assert [len(each.closed) for each in (other, *of_one)] == [0, 1, 0, 0]
+    assert not pending.is_held_up("one")
+    task.cancel()
+    await asyncio.wait([task])

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from mesh_address_guard import (
     THIS_MACHINE,
@@ -22,6 +23,7 @@ from mesh_filewatch import ReadTimedOut, run_with_timeout
 from mesh_identity import InvalidSpiffeId, checked_trust_domain
 from mesh_lifecycle import check_fields
 from mesh_listening import GRPC_LIMITS, HTTP_LIMITS, ConnectionLimits
+from xds_server import ServerConfig
 
 BELIEVE_TIMESTAMPS = "MESH_DISCOVERY_BELIEVE_TIMESTAMPS"
 BELIEVE_PLAINTEXT = "MESH_DISCOVERY_BELIEVE_PLAINTEXT"
@@ -32,6 +34,22 @@ KEY_SET_NETWORKS = "MESH_DISCOVERY_KEY_SET_NETWORKS"
 _BLOCKED_KEY_SETS = "BLOCKED_CIDRS_IN_JWKS_URIS"
 
 _MOST_CA_SIGNERS = 64
+
+
+_XDS = ServerConfig()
+
+
+class ClientLimits(NamedTuple):
+    """The memory that clients of xDS may take, in bytes, by the names of `ServerConfig`."""
+
+    max_kept_bytes: int = _XDS.max_kept_bytes
+    max_kept_bytes_per_identity: int = _XDS.max_kept_bytes_per_identity
+    max_kept_bytes_per_stream: int = _XDS.max_kept_bytes_per_stream
+    max_pending_write_bytes: int = _XDS.max_pending_write_bytes
+    max_pending_write_bytes_per_identity: int = _XDS.max_pending_write_bytes_per_identity
+
+
+CLIENT_LIMITS = ClientLimits()
 
 
 class SettingsError(Exception):
@@ -123,6 +141,8 @@ class DiscoveryConfig:
     """Of each gRPC port."""
     http_limits: ConnectionLimits = HTTP_LIMITS
     """Of each HTTP port."""
+    client_limits: ClientLimits = CLIENT_LIMITS
+    """Of all xDS clients, those of one identity, and one stream."""
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -203,6 +223,7 @@ def read_config(flags: Flags, environ: Mapping[str, str]) -> DiscoveryConfig:
         shutdown_s=reader.parsed_duration("--shutdown-duration", flags.shutdown_duration, 10.0),
         grpc_limits=reader.limits("MESH_DISCOVERY_GRPC", GRPC_LIMITS),
         http_limits=reader.limits("MESH_DISCOVERY_HTTP", HTTP_LIMITS),
+        client_limits=reader.client_limits(),
     )
     if config.plaintext_secrets and not config.believe_plaintext:
         reader.problems.append(
@@ -307,6 +328,39 @@ class _Reader:
                 "all others out; lower one or raise the other"
             )
         return replace(LIMITS, of_identity=own, in_all=all_of_them)
+
+    def client_limits(self) -> ClientLimits:
+        """Read the memory that xDS clients may take; what is smaller holds for its parts, too."""
+        kept, pending = "MESH_DISCOVERY_XDS_KEPT_MIB", "MESH_DISCOVERY_XDS_PENDING_MIB"
+        default = CLIENT_LIMITS
+        most = self._mib(kept, default.max_kept_bytes)
+        identity = self._part(f"{kept}_PER_IDENTITY", default.max_kept_bytes_per_identity, most)
+        most_pending = self._mib(pending, default.max_pending_write_bytes)
+        return ClientLimits(
+            max_kept_bytes=most,
+            max_kept_bytes_per_identity=identity,
+            max_kept_bytes_per_stream=self._part(
+                f"{kept}_PER_STREAM", default.max_kept_bytes_per_stream, identity
+            ),
+            max_pending_write_bytes=most_pending,
+            max_pending_write_bytes_per_identity=self._part(
+                f"{pending}_PER_IDENTITY",
+                default.max_pending_write_bytes_per_identity,
+                most_pending,
+            ),
+        )
+
+    def _part(self, name: str, default: int, whole: int) -> int:
+        size = self._mib(name, min(default, whole))
+        if size > whole:
+            self.problems.append(
+                f"{name} ({size >> 20}) is above the {whole >> 20} MiB that it is a part of: lower "
+                "one or raise the other"
+            )
+        return size
+
+    def _mib(self, name: str, default: int) -> int:
+        return self._count(name, default >> 20) << 20
 
     def _count(self, name: str, default: int) -> int:
         text = self._environ.get(name, "")

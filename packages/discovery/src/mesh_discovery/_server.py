@@ -38,6 +38,9 @@ from xds_server import NullObserver, ServerConfig, StreamObserver, XdsServer
 
 log = logging.getLogger(__name__)
 
+_MAX_NAME_LENGTH = 1024
+"""Of a cluster, route or listener: a prefix, a port, a subset and the name of a host."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlPlane:
@@ -182,6 +185,8 @@ def _xds_server(
             debounce_quiet_s=config.debounce_after_s,
             debounce_maximum_s=config.debounce_max_s,
             control_plane=control_plane_identifier,
+            max_name_length=_MAX_NAME_LENGTH,
+            **config.client_limits._asdict(),
             trim_memory_after_s=10.0,
             # Agents tell what they find, and expect no answer.
             reported_types=frozenset({type_urls.HEALTH_INFORMATION}),

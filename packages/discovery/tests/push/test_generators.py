@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from mesh_ca.testing import throwaway_authority
 from mesh_discovery.model._model import MeshModel
@@ -33,6 +34,24 @@ def test_unknown_clusters_have_no_endpoints_and_impossible_routes_do_not_exist(
         each["cluster_name"] for each in as_json(context.endpoints(proxy(), frozenset(names)))
     } == names
     assert not context.routes(proxy(), frozenset({"0", "65536", "x", "9" * 400})).resources
+
+
+def test_a_delta_client_is_told_of_unknown_clusters_by_their_names_alone(
+    model_of: Build, yaml: Documents
+) -> None:
+    known = "outbound|80||web.default.svc.cluster.local"
+    served = ServedContext(model_of(yaml.service("web", "127.93.1.1", 80, 8080)))
+    endpoints = generators(served, bundle_pem=lambda: b"")[type_urls.ENDPOINT]
+    watch = Watch(type_url=type_urls.ENDPOINT, names=frozenset({known, "x", f"{known}.other"}))
+
+    def names(*, delta: bool) -> set[str]:
+        who = structs.replace(client(proxy()), delta=delta)
+        made = endpoints.generate(who, watch, None)
+        assert made is not None
+        return {each.name for each in made.resources}
+
+    assert names(delta=True) == {known}
+    assert names(delta=False) == watch.names
 
 
 def test_proxies_of_one_shape_share_the_very_same_answer(model_of: Build, yaml: Documents) -> None:

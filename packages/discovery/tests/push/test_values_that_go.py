@@ -116,3 +116,20 @@ def test_a_cache_that_takes_over_has_no_more_values_than_it_may() -> None:
     new.adopt_but(old, ())
 
     assert dict(new.items()) == {0: "old", 1: "old", 2: "old"}
+
+
+def test_a_cache_of_sets_of_names_is_bounded_by_the_names_in_all_of_them() -> None:
+    cache = Cache[frozenset[int], int](most=100, weigh=len)
+    for first in range(0, 1000, 30):
+        names = frozenset(range(first, first + 30))
+        assert cache.get(names, len) == 30
+        assert sum(map(len, cache)) <= 100
+    assert cache.get(frozenset(range(500)), len) == 500
+    assert sum(map(len, cache)) <= 100
+    other = Cache[frozenset[int], int](most=50, weigh=len)
+    other.adopt_but(cache, ())
+    assert sum(map(len, other)) <= 50
+    for names in list(other):
+        assert other.pop(names) == 30
+    other.put(frozenset(range(50)), 1)
+    assert len(list(other)) == 1

@@ -31,6 +31,7 @@ from mesh_listening.sockets._peers import (
     PeerCredentials,
     check_credentials_supported,
     credentials_of,
+    peer_name,
 )
 from mesh_listening.sockets._tcp import format_address, listening_on, loopback_host
 from mesh_listening.sockets._unix import (
@@ -64,6 +65,7 @@ __all__ = [
     "accepted_peer",
     "check_credentials_supported",
     "credentials_of",
+    "peer_name",
     # pages for this machine only
     "is_loopback",
     "local_page_refusal",

@@ -32,16 +32,18 @@ from xds_server.pushing._push_throttle import PushPermit
 from xds_server.pushing._write_room import WriteRoom
 from xds_server.sources._generated import Generated
 from xds_server.sources._generator import Client, Generator
-from xds_server.streams._admission import Admit, Peer
-from xds_server.streams._bad_requests import BadRequests, missing_request, peer_name
+from xds_server.streams._admission import Admit, Peer, holder_of
+from xds_server.streams._bad_requests import BadRequests, missing_request
 from xds_server.streams._client_observers import ClientObservers
 from xds_server.streams._connection import Connection, Taken, Write
 from xds_server.streams._dependencies import Dependencies
 from xds_server.streams._inbox import Read
+from xds_server.streams._kept_bytes import KeptBytes, KeptLimits
 from xds_server.streams._needs_push import NeedsPush
 from xds_server.streams._stream_log import RefusalLog
 from xds_server.streams._stream_opener import StreamOpener
 from xds_server.streams._unserved import UnservedTypes
+from xds_server.streams._work_share import WorkShare
 from xds_server.streams.pushes._push_description import PushDescriptions
 
 if TYPE_CHECKING:
@@ -63,6 +65,7 @@ def _instruments(
     *,
     queue_length: Callable[[], int],
     pending_writes: Callable[[], int],
+    kept_bytes: Callable[[], int],
 ) -> Metrics:
     if registry is None:
         return no_metrics()
@@ -70,7 +73,12 @@ def _instruments(
         Metrics,  # here, for the library behind it is not for everyone
     )
 
-    return Metrics(registry, queue_length=queue_length, pending_writes=pending_writes)
+    return Metrics(
+        registry,
+        queue_length=queue_length,
+        pending_writes=pending_writes,
+        kept_bytes=kept_bytes,
+    )
 
 
 def _debouncer(config: ServerConfig, maximum_s: float, clock: Clock) -> Debouncer:
@@ -119,6 +127,8 @@ class XdsServer(Generic[C]):
             longest_s=config.send_timeout_s,
             max_bytes=config.max_pending_write_bytes,
             slow_s=config.stalled_client_s,
+            max_holder_bytes=config.max_pending_write_bytes_per_identity,
+            large_slow_s=config.slow_client_s,
             clock=clock,
         )
         self._memory = MemoryRelease(quiet_s=config.trim_memory_after_s, clock=clock)
@@ -126,8 +136,12 @@ class XdsServer(Generic[C]):
             registry,
             queue_length=self._pushes_waiting.__len__,
             pending_writes=lambda: self._pending_writes.bytes,
+            kept_bytes=lambda: self._kept.bytes,
         )
+        self._kept = KeptBytes(KeptLimits.of(config), on_over=self._metrics.over_limit.inc)
+        self._work_share = WorkShare(clock)
         self._needs_push = NeedsPush(needs_push, metrics=self._metrics)
+        self._bad_requests = BadRequests(self._metrics, clock=clock)
         self._dependencies = Dependencies(
             generators=generators,
             config=config,
@@ -146,9 +160,11 @@ class XdsServer(Generic[C]):
             ),
             refusals=RefusalLog(clock),
             is_behind=self._is_behind,
+            kept=self._kept,
+            on_refused=self._bad_requests.record,
+            work_share=self._work_share,
         )
         self._observer = observer
-        self._bad_requests = BadRequests(self._metrics, clock=clock)
         self._client_observers = ClientObservers(generators, metrics=self._metrics)
         self._opener = StreamOpener(self._dependencies, admit=admit, clock=clock)
         self._updates = Updates()
@@ -222,9 +238,11 @@ class XdsServer(Generic[C]):
         """
         await self._opener.wait_for_rate()
         self._opener.check_ready()
-        peer_label = peer_name(peer)
+        peer_label = holder_of((), peer)
         try:
             connection = await self._opener.open(peer, read, delta=delta, type_url=type_url)
+            if connection is not None:
+                connection.open_account()
         except BadRequest as bad:
             self._bad_requests.record(bad, peer_label)
             raise

@@ -87,7 +87,7 @@ async def test_a_first_request_that_is_too_large_is_told_of_once_and_counted_eac
     assert [record.message for record in caplog.records] == ["requests refused"]
     told = vars(caplog.records[0])
     assert told["reason"].endswith(said)
-    assert told["peer"].startswith("process " if kind == "unix" else "ipv4:127.0.0.1")
+    assert told["peer"].startswith("process " if kind == "unix" else "127.0.0.1")
     assert registry.get_sample_value(COUNT, {"code": "resource_exhausted"}) == TIMES
 
 

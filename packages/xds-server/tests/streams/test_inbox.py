@@ -9,6 +9,7 @@ from mesh_lifecycle import SystemClock
 from xds_server._signal import Signal
 from xds_server.protocol._request import SotwRequest
 from xds_server.streams._inbox import Inbox
+from xds_server.streams._work_share import WorkShare
 
 Settle = Callable[[], Awaitable[None]]
 
@@ -31,6 +32,8 @@ async def test_the_bytes_of_a_request_are_not_kept_until_the_next_comes(settle: 
         requests_per_second=None,
         clock=SystemClock(),
         wake=Signal(),
+        work_share=WorkShare(SystemClock()),
+        holder="a",
     )
     waiting = [Bytes(b"names")]
 

@@ -23,8 +23,11 @@ from prometheus_client import CollectorRegistry
 from mesh_lifecycle.testing import ManualClock
 from mesh_testkit import until
 from xds_server import (
+    Admission,
     Client,
+    Node,
     NullObserver,
+    Peer,
     PlainListener,
     PushRequest,
     Response,
@@ -130,6 +133,41 @@ async def test_clients_that_stop_reading_later_hold_up_no_others(
         stream = await reader.subscribe(CDS, node_id="reader")
         await reader.next(stream)
         await push_to(server, state, make, reader, stream)
+
+
+async def test_a_caller_that_fills_the_room_and_does_not_read_holds_up_no_caller_who_is_another(
+    state: State, make: Make, http2: Any
+) -> None:
+    """Time stands still, so that nobody is closed for it: there has to be room for the other."""
+    state.set(*(make.cluster(f"cluster-{number}") for number in range(2000)))
+    size = 256 * 1024
+    config = ServerConfig(
+        max_pending_write_bytes=10 * size,
+        max_pending_write_bytes_per_identity=6 * size,
+        concurrent_write_bytes=8 * size,
+    )
+    server: XdsServer[None] = XdsServer(
+        {CDS: state}, admit=admit_by_node, config=config, clock=ManualClock()
+    )
+    server.mark_ready()
+    async with serving(server, [PlainListener()]) as bound:
+        address = bound.addresses[0]
+        async with http2(address, window=0) as deaf, http2(address, window=16 * size) as reader:
+            for number in range(40):
+                await deaf.subscribe(CDS, node_id=f"deaf-{number}")
+            await until(partial(are_connected, server, 40), what="every stream")
+            for number in range(3):
+                stream = await reader.subscribe(CDS, node_id=f"reader-{number}")
+                async with asyncio.timeout(PATIENCE_S):
+                    response = await reader.next(stream)
+                assert len(response.resources) == 2000
+                assert 64 * 1024 < response.ByteSize() < size  # smaller ones do not wait for room
+            assert server._pending_writes.bytes < 8 * size
+
+
+async def admit_by_node(node: Node, _peer: Peer) -> Admission[None]:
+    """Stands for a proof: the part before the dash is the identity."""
+    return Admission(context=None, identities=(node.id.partition("-")[0],))
 
 
 @pytest.mark.parametrize("responses", [0, 1], ids=["its first answer", "a push"])

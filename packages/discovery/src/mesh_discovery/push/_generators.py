@@ -104,6 +104,9 @@ class _Endpoints:
         self, client: Client[Proxy], watch: Watch, push: PushRequest | None
     ) -> Generated | None:
         names = watch.names
+        if push is None and client.delta:
+            # The protocol tells of those that there are none of, at the cost of their names.
+            names = self._served.current.known_clusters(client.context, names)
         if push is not None and (hosts := changed_hosts(push)) is not None:
             names = self._served.current.clusters_of(hosts, names)
             if not names:

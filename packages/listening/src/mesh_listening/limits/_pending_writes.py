@@ -1,13 +1,15 @@
 """Messages that were handed to the network and not yet read by the peer: how long, and how much.
 
 A peer that does not read keeps one message pending, and no other peer's. It is closed when that
-takes too long, or sooner when the pending messages of all slow peers are too many bytes. A message
+takes too long, or sooner when the pending messages are too many bytes: of all slow peers, or of one
+holder, which may have any number of streams and connections. A message
 of many megabytes takes its time also where the peer reads: where it is known how much a peer has
 taken, the time counts anew with each `STEADY_BYTES`. It is the event loop that hands peers their
 bytes, so time in which the loop did not come round is not counted.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 from typing import Protocol
 
@@ -38,12 +40,18 @@ class Reader(Protocol):
 class _Pending:
     """One message; since: when it was handed over, or the peer was last seen to read."""
 
-    __slots__ = ("begun", "most", "seen", "since", "size", "taken")
+    __slots__ = ("begun", "holder", "most", "seen", "since", "size", "taken")
 
     def __init__(
-        self, begun: float, since: float, size: int, taken: Callable[[], int] | None
+        self,
+        begun: float,
+        since: float,
+        size: int,
+        taken: Callable[[], int] | None,
+        holder: str,
     ) -> None:
         self.begun = begun
+        self.holder = holder
         self.since = since
         self.size = size
         self.taken = taken
@@ -65,19 +73,31 @@ class PendingWrites:
     """The pending messages of all peers.
 
     longest_s: a peer that has read nothing of its message for this long is closed; None: for no
-    time. max_bytes: with more pending, those peers are closed that have read nothing for longest,
-    if for more than `slow_s`.
+    time. max_bytes: with more pending, the holder of most bytes gives way: those of its peers are
+    closed that have read nothing for longest, if for more than `slow_s`, or for `large_slow_s` if
+    it has at least an equal part of the bytes. max_holder_bytes: with as much pending to one
+    holder, the same is done to its peers, after `slow_s`; None: no bound.
     """
 
     def __init__(
-        self, *, longest_s: float | None, max_bytes: int, slow_s: float, clock: Clock
+        self,
+        *,
+        longest_s: float | None,
+        max_bytes: int,
+        slow_s: float,
+        clock: Clock,
+        max_holder_bytes: int | None = None,
+        large_slow_s: float | None = None,
     ) -> None:
         self._longest_s = longest_s
         self._max_bytes = max_bytes
         self._slow_s = slow_s
+        self._max_holder_bytes = max_holder_bytes
+        self._large_slow_s = slow_s if large_slow_s is None else min(slow_s, large_slow_s)
         self._clock = clock
         # Those come first whose peer has read nothing for longest.
         self._pending: dict[Reader, _Pending] = {}
+        self._of_holder: Counter[str] = Counter()
         self._bytes = 0
         self._any = asyncio.Event()
         self._look_due_at: float | None = None
@@ -97,14 +117,33 @@ class PendingWrites:
         from_then = self._now() - within_s
         return sum(each.size for each in self._pending.values() if each.since > from_then)
 
-    def begin(self, reader: Reader, size: int, taken: Callable[[], int] | None = None) -> None:
+    def bytes_of(self, holder: str) -> int:
+        """Return the bytes pending to one holder."""
+        return self._of_holder.get(holder, 0)
+
+    def is_held_up(self, holder: str) -> bool:
+        """Return whether as much is pending to one holder as may be."""
+        most = self._max_holder_bytes
+        return most is not None and bool(holder) and self.bytes_of(holder) >= most
+
+    def begin(
+        self,
+        reader: Reader,
+        size: int,
+        taken: Callable[[], int] | None = None,
+        *,
+        holder: str = "",
+    ) -> None:
         """A message is handed to the network; of one reader one at a time.
 
         taken: returns how many bytes the peer has taken so far, of this message and of others; None
-        if that is not known.
+        if that is not known. holder: who has the peer, as far as it is proven; empty: nobody else
+        has another.
         """
-        self._pending[reader] = _Pending(self._clock.monotonic(), self._now(), size, taken)
+        self._pending[reader] = _Pending(self._clock.monotonic(), self._now(), size, taken, holder)
         self._bytes += size
+        if holder:
+            self._of_holder[holder] += size
         self._any.set()
         if self._bytes > self._max_bytes:
             self._look()
@@ -116,6 +155,10 @@ class PendingWrites:
         if pending is None:
             return 0.0
         self._bytes -= pending.size
+        if pending.holder:
+            self._of_holder[pending.holder] -= pending.size
+            if not self._of_holder[pending.holder]:
+                del self._of_holder[pending.holder]
         return self._clock.monotonic() - pending.begun
 
     async def run(self) -> None:
@@ -150,20 +193,41 @@ class PendingWrites:
 
     def _close_overdue(self) -> None:
         while self._longest_s is not None and self._waited_s() >= self._longest_s:
-            self._close_first("it has not read for too long")
+            self._close(next(iter(self._pending)), "it has not read for too long")
 
     def _make_room(self) -> None:
-        while self._bytes > self._max_bytes and self._waited_s() >= self._slow_s:
-            self._close_first("it reads slowly while too much waits for slow clients")
+        while self._bytes > self._max_bytes and (reader := self._to_give_way()) is not None:
+            self._close(reader, "it reads slowly while too much waits for slow clients")
+        held_up = [each for each in self._of_holder if self.is_held_up(each)]
+        for holder in held_up:
+            while self.is_held_up(holder):
+                reader = self._slowest(holder)
+                if reader is None or self._waited_s(reader) < self._slow_s:
+                    break
+                self._close(reader, "it reads slowly while too much waits for its holder's clients")
 
-    def _waited_s(self) -> float:
-        """Return for how long the first peer has read nothing; negative without one."""
-        for pending in self._pending.values():
-            return self._now() - pending.since
-        return -1.0
+    def _to_give_way(self) -> Reader | None:
+        """Return whom to close as too much is pending in all; None if all have read of late."""
+        holder, most = next(iter(self._of_holder.most_common(1)), ("", 0))
+        if holder and most * len(self._of_holder) >= self._bytes:
+            reader = self._slowest(holder)
+            if reader is not None and self._waited_s(reader) >= self._large_slow_s:
+                return reader
+        first = next(iter(self._pending), None)
+        return first if first is not None and self._waited_s() >= self._slow_s else None
 
-    def _close_first(self, reason: str) -> None:
-        reader, pending = next(iter(self._pending.items()))
-        waited_s = self._waited_s()
+    def _slowest(self, holder: str) -> Reader | None:
+        """Return the one of a holder's peers that has read nothing for longest."""
+        return next((each for each, p in self._pending.items() if p.holder == holder), None)
+
+    def _waited_s(self, reader: Reader | None = None) -> float:
+        """Return for how long a peer, or the first, has read nothing; negative without one."""
+        pending = next(iter(self._pending.values()), None)
+        if reader is not None:
+            pending = self._pending[reader]
+        return -1.0 if pending is None else self._now() - pending.since
+
+    def _close(self, reader: Reader, reason: str) -> None:
+        size, waited_s = self._pending[reader].size, self._waited_s(reader)
         self.end(reader)
-        reader.close_for_not_reading(waited_s=waited_s, size=pending.size, reason=reason)
+        reader.close_for_not_reading(waited_s=waited_s, size=size, reason=reason)

@@ -2,10 +2,12 @@
 
 import errno
 import ipaddress
+import os
 import socket
 import struct
 from collections.abc import Callable, Collection
 from typing import NamedTuple
+from urllib.parse import unquote
 
 from mesh_listening._errors import ListenError
 
@@ -101,6 +103,26 @@ def peer_of_address(host: str) -> str:
     if address.is_loopback:
         return str(address)
     return str(ipaddress.IPv6Network((address, 64), strict=False))
+
+
+def peer_name(address: str, process: PeerCredentials | None) -> str:
+    """Return the name that what a peer takes is counted under, whatever its connections are.
+
+    address: as `AcceptedPeer` has it. It is the host, an IPv6 network of 64 bits, a process of our
+    own user, or all processes of another user, of which a user has as many as it likes.
+    """
+    if process is not None:
+        if process.uid == os.geteuid():
+            return f"process {process.pid}"
+        return f"user {process.uid}"
+    kind, _, place = unquote(address).partition(":")
+    host = place.rpartition(":")[0].strip("[]")
+    if kind not in ("ipv4", "ipv6") or not host:
+        return address
+    try:
+        return peer_of_address(host)
+    except ValueError:
+        return host
 
 
 def as_grpc_prints(host: str, port: int) -> str:

@@ -72,10 +72,17 @@ class _ToldWrites(PendingWrites):
         super().__init__(longest_s=longest_s, max_bytes=max_bytes, slow_s=slow_s, clock=clock)
         self._passed = passed
 
-    def begin(self, reader: Reader, size: int, taken: Callable[[], int] | None = None) -> None:
+    def begin(
+        self,
+        reader: Reader,
+        size: int,
+        taken: Callable[[], int] | None = None,
+        *,
+        holder: str = "",
+    ) -> None:
         if size >= LARGE_BYTES:
             self._passed(size)
-        super().begin(reader, size, taken)
+        super().begin(reader, size, taken, holder=holder)
 
 
 class WriteBounds(msgspec.Struct, frozen=True, kw_only=True):

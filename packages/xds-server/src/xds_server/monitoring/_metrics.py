@@ -53,6 +53,7 @@ class Metrics:
         *,
         queue_length: Callable[[], int],
         pending_writes: Callable[[], int],
+        kept_bytes: Callable[[], int],
     ) -> None:
         self.clients = Gauge(
             "pilot_xds",
@@ -131,6 +132,17 @@ class Metrics:
             registry=registry,
         )
         waiting.set_function(pending_writes)
+        kept = Gauge(
+            "xds_server_kept_bytes",
+            "Estimated bytes of the names, versions and nodes of clients.",
+            registry=registry,
+        )
+        kept.set_function(kept_bytes)
+        self.over_limit = Count(
+            "xds_server_streams_over_kept_bytes",
+            "Streams ended for the memory they take, by the bound: of a stream, an identity, all.",
+            "bound",
+        )
         self.send_timeouts = Count(
             "pilot_xds_write_timeout", "Streams closed because the client did not read."
         )
@@ -149,6 +161,7 @@ class Metrics:
         )
         for count in (
             self.bad_requests,
+            self.over_limit,
             self.unserved,
             self.pushes,
             self.triggers,

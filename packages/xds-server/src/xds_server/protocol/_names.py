@@ -84,5 +84,19 @@ def prefixes_of(names: frozenset[str]) -> tuple[str, ...]:
     return found
 
 
+_longest: ByIdentity[frozenset[str], int] = ByIdentity()
+
+
+def longest_of(names: frozenset[str]) -> int:
+    """Return the length of the longest name; looked for once in a set that streams share."""
+    if not names:
+        return 0
+    found = _longest.get(names)
+    if found is None:
+        found = max(map(len, names))
+        _longest.keep(names, found)
+    return found
+
+
 def _looked_for(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(name[:-1] for name in names if name.endswith("/*"))

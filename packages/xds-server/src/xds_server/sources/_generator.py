@@ -27,6 +27,8 @@ class Client(msgspec.Struct, Generic[C_co], frozen=True, kw_only=True):
     identities: tuple[str, ...]
     context: C_co
     drain_time_s: float | None = None
+    delta: bool = False
+    """Whether it speaks the delta dialect, in which it is told of names that do not exist."""
 
 
 class Generator(Protocol[C_contra]):

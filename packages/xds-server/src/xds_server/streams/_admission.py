@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
-from mesh_listening import PeerCredentials
+from mesh_listening import PeerCredentials, peer_name
 from xds_server.protocol._node import Node
 
 C_co = TypeVar("C_co", covariant=True)
@@ -29,6 +29,15 @@ class Peer:
     certificate_chain: tuple[bytes, ...] = field(default=(), repr=False)
     process: PeerCredentials | None = None
     metadata: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+def holder_of(identities: Sequence[str], peer: Peer) -> str:
+    """Return the name under which what a client takes is counted.
+
+    It is the first identity that was proven; if none was, all connections of a host, of a process
+    of our own user, or of another user have one name. What a node says decides nothing.
+    """
+    return identities[0] if identities else peer_name(peer.address, peer.process)
 
 
 class Admission(msgspec.Struct, Generic[C_co], frozen=True, kw_only=True):

@@ -12,7 +12,6 @@ import grpc
 
 from mesh_lifecycle import Clock, RepeatLog
 from xds_server._errors import BadRequest
-from xds_server.streams._admission import Peer
 
 if TYPE_CHECKING:
     from xds_server.monitoring._metrics import Metrics
@@ -28,7 +27,7 @@ class BadRequests:
         self._log = RepeatLog(log, "requests refused", now=clock.monotonic)
 
     def record(self, bad: BadRequest, peer: str, *, client: str | None = None) -> None:
-        """Count a request of a peer, which `peer_name` names, and log it if it is no repeat."""
+        """Count a request of a peer, which `holder_of` names, and log it if it is no repeat."""
         self._metrics.bad_requests.inc(bad.code.name.lower())
         facts = {"peer": peer, "client": client, "code": bad.code.name, "reason": bad.message}
         # Not by its reason, which has numbers of the request in it.
@@ -42,10 +41,3 @@ def missing_request(max_request_bytes: int) -> BadRequest:
         "the stream ended before its first request, as it does when that is larger than"
         f" {max_request_bytes} bytes (max_request_bytes)",
     )
-
-
-def peer_name(peer: Peer) -> str:
-    """Return one name for all connections of a host, or of a process on a Unix socket."""
-    if peer.process is not None:
-        return f"process {peer.process.pid}"
-    return peer.address.rpartition(":")[0] or peer.address

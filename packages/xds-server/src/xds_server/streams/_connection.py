@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from functools import partial
@@ -16,9 +17,10 @@ from typing import Any, Generic, TypeVar
 import grpc
 
 from mesh_lifecycle import in_background
-from xds_server._errors import NotRead, Refused, StreamRefused
+from xds_server._errors import BadRequest, NotRead, Refused, StreamRefused
 from xds_server._signal import Signal
 from xds_server.monitoring._status import ClientStatus, Nack
+from xds_server.protocol._names import NO_NAMES, shared_names
 from xds_server.protocol._request import DeltaRequest, SotwRequest
 from xds_server.protocol._resource import Resource
 from xds_server.protocol._response import Response
@@ -29,13 +31,14 @@ from xds_server.sources._generated import Generated
 from xds_server.sources._generator import Client
 from xds_server.streams._dependencies import Dependencies
 from xds_server.streams._inbox import Inbox, Parse, Read
+from xds_server.streams._kept_bytes import KeptOfStream, size_of_node, size_of_versions
 from xds_server.streams._limits import check_names, too_large_response
 from xds_server.streams._stream_log import log_not_read, log_sent, log_too_large
 from xds_server.streams._unserved import empty_answer
 from xds_server.streams.pushes._current_push import CurrentPush
 from xds_server.streams.pushes._last_push import PushCounts
 from xds_server.subscriptions._stream_state import StreamState
-from xds_server.subscriptions._subscription import Query
+from xds_server.subscriptions._subscription import WILDCARD, Query
 
 log = logging.getLogger(__name__)
 
@@ -46,14 +49,23 @@ Taken = Callable[[], int]
 """Returns how many bytes the client has taken so far, whatever they were."""
 
 
+class _NoMore:
+    """Comes after the last of some answers."""
+
+
+_NO_MORE = _NoMore()
+
+
 class Connection(Generic[C]):
     """One stream of an admitted client."""
 
     __slots__ = (
+        "_account",
         "_address",
         "_closed_because",
         "_connected_since",
         "_delta",
+        "_holder",
         "_idle",
         "_inbox",
         "_push",
@@ -61,6 +73,7 @@ class Connection(Generic[C]):
         "_server",
         "_state",
         "_taken",
+        "_told_versions",
         "_wake",
         "_was_slow",
         "_worker",
@@ -77,13 +90,17 @@ class Connection(Generic[C]):
         server: Dependencies[C],
         parse: Parse,
         address: str,
+        holder: str,
         delta: bool,
     ) -> None:
         self.client = client
         self._state = state
         self._server = server
         self._address = address
+        self._holder = holder
         self._delta = delta
+        self._account: KeptOfStream | None = None
+        self._told_versions: tuple[str, ...] = ()
         self._taken: Taken | None = None
         self._connected_since = server.clock.now()
         self._push = CurrentPush()
@@ -99,7 +116,31 @@ class Connection(Generic[C]):
             requests_per_second=server.config.requests_per_second,
             clock=server.clock,
             wake=self._wake,
+            work_share=server.work_share,
+            holder=holder,
         )
+
+    def open_account(self) -> None:
+        """Count what the client makes the server keep, from its node and first request on.
+
+        Raises `BadRequest` if that is too much.
+        """
+        account = self._account = self._server.kept.opened(self._holder, self.give_way)
+        try:
+            account.keep("node", size_of_node(self.client.node))
+            if (first := self._inbox.first) is not None:
+                names = first.names if isinstance(first, SotwRequest) else first.subscribe
+                account.watch(first.type_url, shared_names(names - {WILDCARD}))
+        except BadRequest:
+            account.release()
+            raise
+
+    def give_way(self, because: BadRequest) -> None:
+        """End the stream, as its holder takes most of the memory there is for all."""
+        self._server.on_refused(because, self._holder, client=self.client.id)
+        self._closed_because = because
+        if self._worker is not None:
+            self._worker.cancel()
 
     def start_push(self, push: Push) -> None:
         """Push as soon as the requests that came are answered."""
@@ -165,6 +206,8 @@ class Connection(Generic[C]):
         self._taken = taken
         self._worker = asyncio.current_task()
         try:
+            if self._closed_because is not None:
+                raise self._closed_because
             # A TaskGroup would leave every stream that is cancelled to the garbage collector: until
             # Python 3.13 its frame and the error in it hold each other.
             async with in_background(
@@ -184,6 +227,9 @@ class Connection(Generic[C]):
         finally:
             self._worker = None
             self._push.give_up()
+            if self._account is not None:
+                self._account.release()
+                self._account = None  # They refer to each other.
 
     async def _work(self, write: Write) -> None:
         while True:
@@ -243,8 +289,13 @@ class Connection(Generic[C]):
         if not unserved.may_answer(type_url, subscribed=subscribed, client=self.client.id):
             return None
         before = self._nack_of(type_url)
+        self._count_versions(request)
         received = self._state.receive(request)
-        check_names(self._state.subscriptions.get(type_url), config=self._server.config)
+        subscription = subscribed.get(type_url)
+        check_names(subscription, config=self._server.config)
+        if self._account is not None:
+            names = NO_NAMES if subscription is None else subscription.names
+            self._account.watch(type_url, names)
         if received.refused is not None:
             self._server.metrics.rejected(short_name(type_url))
             self._server.refusals.refused(
@@ -262,11 +313,37 @@ class Connection(Generic[C]):
             return None
         return received.queries
 
+    def _count_versions(self, request: SotwRequest | DeltaRequest) -> None:
+        """Count the resources that a client says it has. Raises `BadRequest` if they are many."""
+        if not isinstance(request, DeltaRequest) or not request.initial_versions:
+            return
+        type_url = request.type_url
+        if self._account is not None and type_url not in self._state.subscriptions:
+            size = size_of_versions(request.initial_versions)
+            self._account.keep(f"versions {type_url}", size)
+            self._told_versions += (type_url,)
+
+    def _settle_versions(self) -> None:
+        """Count no longer the versions that were told, where resources have taken their place."""
+        if self._account is None:
+            return
+        left = []
+        for type_url in self._told_versions:
+            has = self._state.subscriptions[type_url].client_has
+            if any(not each.body for each in has.values()):
+                left.append(type_url)
+            else:
+                self._account.keep(f"versions {type_url}", 0)
+        self._told_versions = tuple(left)
+
     async def _send_answers(self, queries: tuple[Query, ...], write: Write) -> bool:
         """Answer queries, and send responses that are due; return whether any was sent."""
         answers = self._state.answers(queries, partial(self._generate, push=None))
         identifier = self._server.descriptions.of(None).identifier
-        return await self._send(answers, write, identifier=identifier)
+        any_sent = await self._send(answers, write, identifier=identifier)
+        if self._told_versions:
+            self._settle_versions()
+        return any_sent
 
     def _must_catch_up(self, queries: tuple[Query, ...]) -> bool:
         """Return whether answers made now might refer to resources that the client lacks yet."""
@@ -312,7 +389,7 @@ class Connection(Generic[C]):
         metrics, monotonic = self._server.metrics, self._server.clock.monotonic
         any_sent = False
         started = monotonic()
-        for response in responses:
+        for response in self._timed(responses) if counts is None else responses:
             if response is None:
                 self._push.is_stuck = True
                 break
@@ -332,14 +409,24 @@ class Connection(Generic[C]):
             started = sent
         return any_sent
 
+    def _timed(self, answers: Iterator[Response | None]) -> Iterator[Response | None]:
+        """Count the time that answers take to make as their holder's."""
+        while True:
+            began = time.thread_time()
+            answer = next(answers, _NO_MORE)
+            self._server.work_share.spent(self._holder, time.thread_time() - began)
+            if isinstance(answer, _NoMore):
+                return
+            yield answer
+
     async def _write(self, response: Response, write: Write) -> float:
         """Write a response, and return the seconds it took the client to read it."""
         config, room = self._server.config, self._server.write_room
         if response.size > config.max_message_bytes:
             self._refuse_response(response)
-        if room.must_wait(response.size):
-            await room.wait()
-        room.begin(self, response.size, self._taken)
+        if room.must_wait(response.size, self._holder):
+            await room.wait(self._holder, self._address)
+        room.begin(self, response.size, self._taken, self._holder)
         self._writing = True
         took_s = 0.0
         try:

@@ -9,11 +9,14 @@ import msgspec
 
 from mesh_lifecycle import Clock
 from xds_server._config import ServerConfig
+from xds_server._errors import BadRequest
 from xds_server.monitoring._observer import StreamObserver
 from xds_server.pushing._write_room import WriteRoom
 from xds_server.sources._generator import Generator
+from xds_server.streams._kept_bytes import KeptBytes
 from xds_server.streams._stream_log import RefusalLog
 from xds_server.streams._unserved import UnservedTypes
+from xds_server.streams._work_share import WorkShare
 from xds_server.streams.pushes._push_description import PushDescriptions
 
 if TYPE_CHECKING:
@@ -31,6 +34,14 @@ class IsBehind(Protocol[C]):
         ...
 
 
+class OnRefused(Protocol):
+    """Is told of a stream that ends for what its client asked."""
+
+    def __call__(self, bad: BadRequest, peer: str, /, *, client: str | None = None) -> None:
+        """Count and log it; peer: as `holder_of` names it."""
+        ...
+
+
 class Dependencies(msgspec.Struct, Generic[C], frozen=True, kw_only=True):
     """The parts of a server that its connections use."""
 
@@ -45,3 +56,6 @@ class Dependencies(msgspec.Struct, Generic[C], frozen=True, kw_only=True):
     unserved: UnservedTypes
     refusals: RefusalLog
     is_behind: IsBehind[C]
+    kept: KeptBytes
+    on_refused: OnRefused
+    work_share: WorkShare

@@ -13,12 +13,17 @@ from mesh_protowire import WireError, scan
 from xds_server._config import ServerConfig
 from xds_server._errors import BadRequest, StreamRefused
 from xds_server.monitoring._status import shortened
+from xds_server.protocol._names import longest_of
+from xds_server.protocol._node import Node
 from xds_server.protocol._request import DeltaRequest, SotwRequest
 from xds_server.protocol._response import Response
 from xds_server.subscriptions._subscription import Subscription
 
 # Field numbers of envoy.service.discovery.v3.DiscoveryRequest and DeltaDiscoveryRequest.
 _NODE_OF_SOTW, _NODE_OF_DELTA = 2, 1
+
+_LONGEST_WORD = 1024
+"""Of a type URL, a nonce and a node's id, which are kept; Kubernetes' longest names make 800."""
 
 _FIELDS_BESIDE_NAMES = 1000
 _LISTS_OF_NAMES = 3  # subscribed to, given up, known from before
@@ -68,16 +73,38 @@ def check_request(
             grpc.StatusCode.INVALID_ARGUMENT,
             f"type_url is {request.type_url!r}, but this service is for {wanted!r}",
         )
+    for what, word in (("type_url", wanted), ("response_nonce", request.nonce)):
+        if len(word) > _LONGEST_WORD:
+            raise _too_long(what, word)
     names = request.names if isinstance(request, SotwRequest) else request.subscribe
     if len(names) > config.max_subscribed_names:
         raise BadRequest(
             grpc.StatusCode.INVALID_ARGUMENT,
             f"{len(names)} names of {wanted!r}, at most {config.max_subscribed_names}",
         )
+    if (longest := longest_of(names)) > config.max_name_length:
+        raise BadRequest(
+            grpc.StatusCode.INVALID_ARGUMENT,
+            f"a name of {longest} characters of {wanted!r}, at most {config.max_name_length} are"
+            " taken (max_name_length)",
+        )
     if request.error is not None:
         error = replace(request.error, message=shortened(request.error.message))
         request = replace(request, error=error)
     return request if request.type_url else replace(request, type_url=wanted)
+
+
+def check_node(node: Node | None) -> None:
+    """Raise `BadRequest` if a node's id is longer than any; it is kept when the stream is over."""
+    if node is not None and len(node.id) > _LONGEST_WORD:
+        raise _too_long("node.id", node.id)
+
+
+def _too_long(what: str, word: str) -> BadRequest:
+    return BadRequest(
+        grpc.StatusCode.INVALID_ARGUMENT,
+        f"{what} of {len(word)} characters, at most {_LONGEST_WORD} are taken",
+    )
 
 
 def check_names(subscription: Subscription | None, *, config: ServerConfig) -> None:

@@ -9,6 +9,7 @@ import asyncio
 import itertools
 import logging
 import secrets
+import time
 from functools import partial
 from typing import Any, Generic, TypeVar
 
@@ -20,15 +21,15 @@ from xds_server.protocol._node import Node
 from xds_server.protocol._request import DeltaRequest, Parsed, SotwRequest
 from xds_server.protocol._request_parsing import parse_delta, parse_sotw
 from xds_server.sources._generator import Client
-from xds_server.streams._admission import Admit, Peer
-from xds_server.streams._bad_requests import peer_name
+from xds_server.streams._admission import Admit, Peer, holder_of
 from xds_server.streams._connection import Connection
 from xds_server.streams._dependencies import Dependencies
 from xds_server.streams._endpoints_in_doubt import EndpointsInDoubt
 from xds_server.streams._inbox import Parse, Read
 from xds_server.streams._last_clusters import LastClusters
-from xds_server.streams._limits import check_request, check_size
+from xds_server.streams._limits import check_node, check_request, check_size
 from xds_server.streams._rate_limit import RateLimit
+from xds_server.streams._work_share import LARGE_BYTES
 from xds_server.subscriptions._delta import DeltaState
 from xds_server.subscriptions._sotw import SotwState
 from xds_server.subscriptions._stream_state import StreamState
@@ -72,9 +73,10 @@ class StreamOpener(Generic[C]):
         data = await self._first_request(read)
         if not isinstance(data, bytes):
             return None
-        parsed = self._parse(data, delta=delta, with_node=True)
+        parsed = await self._parse_first(data, holder_of((), peer), delta=delta)
+        del data
         first = check_request(parsed.request, type_url=type_url, config=self._config)
-        client = await self.admit_client(parsed.node, peer)
+        client = await self.admit_client(parsed.node, peer, delta=delta)
         return Connection(
             client,
             self._new_state(client, delta=delta),
@@ -82,6 +84,7 @@ class StreamOpener(Generic[C]):
             server=self._dependencies,
             parse=self._parser(delta=delta, type_url=type_url),
             address=peer.address,
+            holder=holder_of(client.identities, peer),
             delta=delta,
         )
 
@@ -106,15 +109,18 @@ class StreamOpener(Generic[C]):
                 grpc.StatusCode.UNAVAILABLE, "not ready: the first configuration is being built"
             )
 
-    async def admit_client(self, node: Node | None, peer: Peer) -> Client[C]:
+    async def admit_client(
+        self, node: Node | None, peer: Peer, *, delta: bool = False
+    ) -> Client[C]:
         """Ask `admit` about a client. Raises `Refused`, also if its node has no id."""
         self.check_ready()
+        check_node(node)
         if node is None or not node.id:
             raise BadRequest(
                 grpc.StatusCode.INVALID_ARGUMENT,
                 "missing node information: the first request of a stream needs node.id",
             )
-        subject = f"{peer_name(peer)} {node.id[:_LONGEST_NAME]}"
+        subject = f"{holder_of((), peer)} {node.id[:_LONGEST_NAME]}"
         try:
             admission = await self._admit(node, peer)
         except Refused as refused:
@@ -130,6 +136,7 @@ class StreamOpener(Generic[C]):
             identities=admission.identities,
             context=admission.context,
             drain_time_s=admission.drain_time_s,
+            delta=delta,
         )
 
     def _new_state(self, client: Client[C], *, delta: bool) -> StreamState[Any]:
@@ -158,6 +165,19 @@ class StreamOpener(Generic[C]):
             raise BadRequest(
                 grpc.StatusCode.DEADLINE_EXCEEDED, f"no request came within {longest_s:g} s"
             ) from None
+
+    async def _parse_first(self, data: bytes, holder: str, *, delta: bool) -> Parsed:
+        """Parse a first request, once it is its peer's turn. Raises `BadRequest`."""
+        work = self._dependencies.work_share
+        if len(data) <= LARGE_BYTES:
+            work.note(holder)
+            return self._parse(data, delta=delta, with_node=True)
+        await work.wait(holder)
+        began = time.thread_time()
+        try:
+            return self._parse(data, delta=delta, with_node=True)
+        finally:
+            work.spent(holder, time.thread_time() - began)
 
     def _parse(self, data: bytes, *, delta: bool, with_node: bool) -> Parsed:
         check_size(data, delta=delta, config=self._config)

@@ -1,7 +1,6 @@
 """Values that are made once and shared by all that ask with an equal key."""
 
-from collections.abc import Callable, Hashable, Iterable, Iterator
-from itertools import islice
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from typing import Generic, TypeVar
 
 _K = TypeVar("_K", bound=Hashable)
@@ -10,24 +9,42 @@ _V = TypeVar("_V")
 MOST_VALUES = 50_000
 """Clients choose the names that they ask for: a bound on what that makes the server remember."""
 
+MOST_NAMES = 2_000_000
+"""The same for answers to sets of names, of which a client may ask for any number: so many names in
+all of them. A thousand scopes of 2 000 clusters each, at some 50 bytes a name."""
+
+
+def _one(_key: object) -> int:
+    return 1
+
 
 class Cache(Generic[_K, _V]):
-    """Values by key; emptied when it is full.
+    """Values by key; emptied when it is full, which it is when its keys weigh `most`.
 
     What makes a value is given with the key: a cache that kept it would refer to its owner, and
     replaced push contexts would wait for the garbage collector.
     """
 
-    def __init__(self, *, most: int = MOST_VALUES) -> None:
+    def __init__(self, *, most: int = MOST_VALUES, weigh: Callable[[_K], int] = _one) -> None:
+        """weigh: returns what a key counts for, such as how many names it is of."""
         self._most = most
+        self._weigh = weigh
+        self._weight = 0
         self._values: dict[_K, _V] = {}
 
     def get(self, key: _K, make: Callable[[_K], _V]) -> _V:
         """Return the value of a key, made when it is first asked for."""
         if key not in self._values:
-            if len(self._values) >= self._most:
+            weight = self._weigh(key)
+            if self._weight + weight > self._most:
                 self._values.clear()
-            self._values[key] = make(key)
+                self._weight = 0
+            value = make(key)
+            if weight > self._most:
+                return value
+            if key not in self._values:
+                self._weight += weight
+            self._values[key] = value
         return self._values[key]
 
     def peek(self, key: _K) -> _V | None:
@@ -36,7 +53,10 @@ class Cache(Generic[_K, _V]):
 
     def pop(self, key: _K) -> _V | None:
         """Return the value of a key, if there is one, and forget it."""
-        return self._values.pop(key, None)
+        if key not in self._values:
+            return None
+        self._weight -= self._weigh(key)
+        return self._values.pop(key)
 
     def put(self, key: _K, value: _V) -> None:
         """Keep the value of a key."""
@@ -44,6 +64,8 @@ class Cache(Generic[_K, _V]):
 
     def replace(self, key: _K, value: _V) -> None:
         """Keep another value of a key."""
+        if key not in self._values:
+            self._weight += self._weigh(key)
         self._values[key] = value
 
     def __iter__(self) -> Iterator[_K]:
@@ -56,19 +78,27 @@ class Cache(Generic[_K, _V]):
 
     def adopt(self, other: "Cache[_K, _V]", *, where: Callable[[_K], bool]) -> None:
         """Take over the values of another cache whose keys are such."""
-        self._values |= {key: value for key, value in other._values.items() if where(key)}
+        self._take({key: value for key, value in other._values.items() if where(key)})
         self._drop_oldest()
 
     def adopt_but(self, other: "Cache[_K, _V]", keys: Iterable[_K]) -> None:
         """Take over the values of another cache but those of some keys, however many it has."""
-        self._values |= other._values
+        self._take(other._values)
         for key in keys:
-            self._values.pop(key, None)
+            self.pop(key)
         self._drop_oldest()
 
+    def _take(self, values: Mapping[_K, _V]) -> None:
+        if self._weigh is _one:
+            self._values |= values
+            self._weight = len(self._values)
+            return
+        self._weight += sum(self._weigh(key) for key in values if key not in self._values)
+        self._values |= values
+
     def _drop_oldest(self) -> None:
-        for key in list(islice(self._values, max(0, len(self._values) - self._most))):
-            del self._values[key]
+        while self._weight > self._most:
+            self.pop(next(iter(self._values)))
 
     def values(self) -> Iterable[_V]:
         """Return the values that were made."""

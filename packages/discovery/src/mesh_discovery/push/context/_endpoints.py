@@ -20,13 +20,16 @@ from mesh_discovery.plan._discovery import has_addresses
 from mesh_discovery.plan._place import Place
 from mesh_discovery.push.clients._clients import Clients, OfServices, client_of
 from mesh_discovery.push.clients._rule_change import RuleChanges
-from mesh_discovery.push.context._cache import Cache
+from mesh_discovery.push.context._cache import MOST_NAMES, Cache
 from mesh_discovery.push.context._cluster_names import ClusterNames
 from mesh_discovery.push.context._model_change import ModelChange
-from mesh_discovery.push.context._scopes import MOST_SCOPES, Scopes
+from mesh_discovery.push.context._scopes import Scopes
 from mesh_discovery.push.context._shapes import EndpointShape
+from mesh_protos import type_urls
 from xds_server import Generated, Resource
 
+_EMPTY = "empty"
+"""The version of load assignments that have nothing but their name."""
 _FEW = 50
 _MOST_OF_SCOPE = 4
 """Proxies of one scope may ask for different clusters: for so many sets of them, answers are kept
@@ -34,12 +37,19 @@ for the next model."""
 
 
 class _Assigned(NamedTuple):
-    """Load assignments in order of their names, each with its host and service."""
+    """Load assignments in order of their names, each with its host and service.
+
+    hosts: empty for those of unknown services, of which clients choose the names.
+    """
 
     generated: Generated
     hosts: tuple[str, ...]
     services: tuple[Service | None, ...]
     rules: DestinationRules
+
+
+def _names_of(shape: EndpointShape) -> int:
+    return len(shape.clusters) + 1
 
 
 def _host(cluster: str) -> str:
@@ -83,14 +93,16 @@ class Endpoints:
         self._model = model
         self._scopes = scopes
         self._clients = clients
-        self._of_shape = Cache[EndpointShape, _Assigned]()
-        self._known = Cache[EndpointShape, frozenset[str]](most=MOST_SCOPES)
-        self._before = Cache[EndpointShape, _Assigned](most=MOST_SCOPES)
+        self._of_shape = Cache[EndpointShape, _Assigned](most=MOST_NAMES, weigh=_names_of)
+        self._known = Cache[EndpointShape, frozenset[str]](most=MOST_NAMES, weigh=_names_of)
+        self._before = Cache[EndpointShape, _Assigned](most=MOST_NAMES, weigh=_names_of)
         """Those of earlier models, of which most may be as they were."""
         self._rule_changes = RuleChanges(model.destination_rules)
         self._assignments = OfServices[Resource]()
         self.cluster_names = names_before if names_before is not None else ClusterNames()
-        self._clusters_of = Cache[tuple[frozenset[str], frozenset[str]], frozenset[str]]()
+        self._clusters_of = Cache[tuple[frozenset[str], frozenset[str]], frozenset[str]](
+            most=MOST_NAMES, weigh=lambda key: len(key[1]) + 1
+        )
 
     def of(self, shape: EndpointShape) -> Generated:
         """Return the load assignments of a shape's clusters; an unknown one's is empty."""
@@ -130,20 +142,31 @@ class Endpoints:
         before = self._before.pop(shape) if len(shape.clusters) > _FEW else None
         if before is None:
             found = tuple(self._find(scope, client, each) for each in sorted(shape.clusters))
-            hosts = tuple(_host(each.name) for each in found)
         else:
-            hosts = before.hosts
             touches = self._rule_changes.since(before.rules).touches
             found = tuple(
                 known
-                if service is scope.services.get(host) and not touches(host)
+                if host and service is scope.services.get(host) and not touches(host)
                 else self._find(scope, client, known.name)
                 for known, host, service in zip(
-                    before.generated.resources, hosts, before.services, strict=True
+                    before.generated.resources, before.hosts, before.services, strict=True
                 )
             )
-        services = tuple(map(scope.services.get, hosts))
+        hosts, services = self._services_of(found, before, scope)
         return _Assigned(Generated(resources=found), hosts, services, scope.rules)
+
+    def _services_of(
+        self, found: tuple[Resource, ...], before: _Assigned | None, scope: Scope
+    ) -> tuple[tuple[str, ...], tuple[Service | None, ...]]:
+        """Return the hosts and services of load assignments; no host where there is no service."""
+        known = before.hosts if before is not None else ("",) * len(found)
+        hosts, services = [], []
+        for resource, host in zip(found, known, strict=True):
+            name = host or _host(resource.name)
+            service = scope.services.get(name)
+            hosts.append(name if service is not None else "")
+            services.append(service)
+        return tuple(hosts), tuple(services)
 
     def _find(self, scope: Scope, client: Client, cluster: str) -> Resource:
         parsed = names.parse_outbound_cluster(cluster)
@@ -155,7 +178,9 @@ class Endpoints:
             port = service.port(parsed.port) if service is not None else None
             if service is not None and port is not None and has_addresses(service):
                 return self._of(service, port, parsed.subset, scope, client, by_sni=by_sni)
-        return Resource.pack(empty_assignment(cluster), name=cluster)
+        # Clients choose such names: one version for all takes less memory than a hash of each.
+        body = empty_assignment(cluster).SerializeToString()
+        return Resource(name=cluster, type_url=type_urls.ENDPOINT, body=body, version=_EMPTY)
 
     def _of(
         self,

@@ -27,7 +27,7 @@ from mesh_discovery.plan.virtual_hosts._governed_hosts import (
     services_on,
 )
 from mesh_discovery.push.clients._rule_change import RuleChanges
-from mesh_discovery.push.context._cache import Cache
+from mesh_discovery.push.context._cache import MOST_NAMES, Cache
 from mesh_discovery.push.context._model_change import ModelChange
 from mesh_discovery.push.context._scopes import MOST_SCOPES, Scopes
 from mesh_discovery.push.context._shapes import RouteHeaders, RouteShape
@@ -64,7 +64,9 @@ class Routes:
     def __init__(self, model: MeshModel, scopes: Scopes) -> None:
         self._scopes = scopes
         self._hosts = VirtualHosts(model)
-        self._of_shape = Cache[RouteShape, Generated]()
+        self._of_shape = Cache[RouteShape, Generated](
+            most=MOST_NAMES, weigh=lambda shape: len(shape.names) + 1
+        )
         self._configurations = Cache[RouteName, Resource | None](most=MOST_SCOPES)
         self._ports = Cache[RouteName, PortHosts](most=MOST_SCOPES)
         self._ports_before = Cache[RouteName, PortHosts](most=MOST_SCOPES)
