@@ -2,11 +2,13 @@
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
 import urllib.request
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from mesh_testkit import until
@@ -64,26 +66,37 @@ def test_a_bad_setting_is_told_by_its_name(tmp_path: Path) -> None:
     assert "SECRET_TTL: 'tomorrow' is not a duration such as 24h" in done.stderr
 
 
-async def test_settings_without_effect_are_told_by_the_agent_that_runs(
-    tmp_path: Path, free_port: Callable[[], int]
-) -> None:
+def prepared(directory: Path, *, status_port: int, control_plane: int) -> dict[str, str]:
+    """Return the environment of an agent without an Envoy, whose files are in a directory."""
     for name in ("var/run/secrets/tokens/istio-token", "var/run/secrets/istio/root-cert.pem"):
-        (tmp_path / name).parent.mkdir(parents=True)
-        (tmp_path / name).write_text("x")
-    port = free_port()
-    environ = {
+        (directory / name).parent.mkdir(parents=True)
+        (directory / name).write_text("x")
+    config = {"discoveryAddress": f"127.0.0.1:{control_plane}", "statusPort": status_port}
+    return {
         "PATH": os.environ["PATH"],
         "DISABLE_ENVOY": "true",
         "INSTANCE_IP": "127.0.0.1",
+        "PROXY_CONFIG": json.dumps(config),
+    }
+
+
+def page(port: int, path: str) -> str:
+    """Return a page of the agent; nothing if it does not answer with one."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+            return str(answer.read().decode())
+    except OSError:
+        return ""
+
+
+async def test_settings_without_effect_are_told_by_the_agent_that_runs(
+    tmp_path: Path, free_port: Callable[[], int]
+) -> None:
+    port = free_port()
+    environ = prepared(tmp_path, status_port=port, control_plane=free_port()) | {
         "JWT_POLICY": "first-party-jwt",
         "GOMEMLIMIT": "1",
         "XDS_HEADER_authorization": "canary-51c0",
-        "PROXY_CONFIG": json.dumps(
-            {
-                "discoveryAddress": f"127.0.0.1:{free_port()}",
-                "statusPort": port,
-            }
-        ),
     }
     words = ["--log_as_json", "proxy", "sidecar", "--stsPort", "0", "--vklog=9", "--new", "1"]
     with subprocess.Popen(  # noqa: ASYNC220
@@ -94,15 +107,7 @@ async def test_settings_without_effect_are_told_by_the_agent_that_runs(
         text=True,
     ) as agent:
         try:
-            url = f"http://127.0.0.1:{port}/debug/config"
-
-            def shown() -> str:
-                try:
-                    with urllib.request.urlopen(url, timeout=10) as answer:
-                        return str(answer.read().decode())
-                except OSError:
-                    return ""
-
+            shown = partial(page, port, "/debug/config")
             await until(shown, what="/debug/config")
             config = json.loads(shown())
         finally:
@@ -120,3 +125,44 @@ async def test_settings_without_effect_are_told_by_the_agent_that_runs(
         "--new": "warning",
     }
     assert "canary-51c0" not in output
+
+
+async def test_an_agent_without_file_descriptors_says_so_in_its_status_and_log_until_it_is_over(
+    tmp_path: Path, free_port: Callable[[], int]
+) -> None:
+    port = free_port()
+    environ = prepared(tmp_path, status_port=port, control_plane=free_port())
+    with subprocess.Popen(  # noqa: ASYNC220
+        [sys.executable, "-m", "mesh_agent", "--log_as_json", "proxy", "sidecar"],
+        cwd=tmp_path,
+        env=environ,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as agent:
+        try:
+            shown = partial(page, port, "/debug/status")
+
+            def told() -> str:
+                document = json.loads(shown() or "{}")
+                return str(document.get("details", {}).get("open_files", ""))
+
+            await until(lambda: bool(shown()), what="its status")
+            assert not told()
+            before = resource.prlimit(agent.pid, resource.RLIMIT_NOFILE)
+
+            def is_out() -> bool:
+                taken = {int(each.name) for each in Path(f"/proc/{agent.pid}/fd").iterdir()}
+                lowest_free = next(n for n in range(len(taken) + 1) if n not in taken)
+                resource.prlimit(agent.pid, resource.RLIMIT_NOFILE, (lowest_free, before[1]))
+                return told().startswith("out of file descriptors")
+
+            await until(is_out, what="the trouble in its status")
+            assert "istio_agent_process_cpu_seconds_total" in page(port, "/metrics")
+            resource.prlimit(agent.pid, resource.RLIMIT_NOFILE, before)
+            await until(lambda: bool(shown()) and not told(), what="the end of it")
+        finally:
+            agent.send_signal(signal.SIGTERM)
+            output, _ = agent.communicate(timeout=60)
+    messages = [json.loads(line)["msg"] for line in output.splitlines()]
+    assert messages.count("out of file descriptors") >= 1
+    assert messages.count("file descriptors are free again") >= 1

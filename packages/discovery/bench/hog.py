@@ -17,6 +17,7 @@ import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
+from functools import cache
 from typing import Any
 
 import grpc
@@ -55,15 +56,21 @@ Messages = Callable[[int, int], AsyncIterator[bytes]]
 """Returns the requests of one stream, by its number and how many names."""
 
 
+@cache
+def naming(stream: int, number: int, *, delta: bool) -> bytes:
+    request = (Delta if delta else Sotw)(type_url=EDS, node=node(f"hog-{stream}"))
+    some = request.resource_names_subscribe if delta else request.resource_names
+    some.extend(names(stream, number))
+    data: bytes = request.SerializeToString()
+    return data
+
+
 async def many_names(stream: int, number: int) -> AsyncIterator[bytes]:
-    request = Delta(type_url=EDS, node=node(f"hog-{stream}"))
-    request.resource_names_subscribe.extend(names(stream, number))
-    yield request.SerializeToString()
+    yield naming(stream, number, delta=True)
 
 
 async def many_names_sotw(stream: int, number: int) -> AsyncIterator[bytes]:
-    request = Sotw(type_url=EDS, node=node(f"hog-{stream}"), resource_names=names(stream, number))
-    yield request.SerializeToString()
+    yield naming(stream, number, delta=False)
 
 
 async def many_types(stream: int, number: int) -> AsyncIterator[bytes]:
@@ -223,6 +230,9 @@ async def main(address: str, kind: str, streams: int, number: int) -> None:
         work = [hold_unread(address, n, each, ends) for n in range(streams // each)]
     else:
         address = await forward(address)
+        if "names" in kind:
+            for stream in range(streams):  # Making them is not to be waited for later.
+                naming(stream, number, delta=kind == "names")
         work = [hold(address, kind, stream, number, ends) for stream in range(streams)]
     tasks = [asyncio.create_task(each) for each in work]
     print("begun", flush=True)

@@ -11,7 +11,15 @@ from pathlib import Path
 import pytest
 
 from callers import Echo, unhurried
-from mesh_listening import ConnectionLimits, Reason, accepting, listening_at, listening_on
+from mesh_listening import (
+    ConnectionLimits,
+    Reason,
+    accepting,
+    listening_at,
+    listening_on,
+    out_of_files,
+)
+from mesh_listening.limits._open_files import OpenFiles
 from mesh_testkit import all_closed, idle_connections, some_closed, until
 
 
@@ -150,6 +158,56 @@ async def test_without_file_descriptors_the_port_refuses_and_goes_on_later(
     assert [line["reason"] for line in lines(caplog, "refusing connections")] == [
         "out of file descriptors"
     ]
+
+
+@pytest.mark.usefixtures("few_files")
+async def test_a_port_of_probes_serves_some_when_there_are_no_files_and_the_process_says_so(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ConnectionLimits, "within_open_files", lambda self, _: self)
+    limits = unhurried(ConnectionLimits(port=1000, peer=1000))
+    assert out_of_files() is None
+    with listening_on("127.0.0.1", 0) as sockets:
+        address = sockets[0].getsockname()
+        opened = accepting(sockets, Echo, name="test", limits=limits, served_when_out=2)
+        async with opened:
+            probe = socket.socket()
+            taken = []
+            with pytest.raises(OSError, match="Too many open files"):
+                while True:
+                    taken.append(os.open(os.devnull, os.O_RDONLY))
+            with probe:
+                probe.setblocking(False)
+                loop = asyncio.get_running_loop()
+                await loop.sock_connect(probe, address)
+                await loop.sock_sendall(probe, b"hello")
+                assert await loop.sock_recv(probe, 100) == b"hello"
+                told = out_of_files()
+                assert told is not None
+                assert told.startswith("out of file descriptors for 0 s")
+            for each in taken:
+                os.close(each)
+            await until(lambda: bool(lines(caplog, "file descriptors are free again")), what="end")
+            assert out_of_files() is None
+            assert await echoed(address) == b"hello"
+    assert len(lines(caplog, "out of file descriptors")) == 1
+
+
+@pytest.mark.usefixtures("few_files")
+async def test_several_ports_that_are_full_leave_files_for_the_program_together(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    files = OpenFiles()
+    grpc = sum(files.hold(3) for _ in range(allowed))
+    assert grpc * 3 <= allowed * 3 / 4
+    probes = sum(files.hold(1) for _ in range(allowed))
+    assert probes > 0
+    assert grpc * 3 + probes <= allowed * 7 / 8
+    for _ in range(grpc):
+        files.release(3)
+    assert files.hold(3)
+    assert not caplog.records
 
 
 def test_limits_leave_files_for_the_program(few_files: int) -> None:

@@ -12,9 +12,10 @@ import msgspec
 from mesh_agent._config import AgentConfig
 from mesh_agent.identity._learned_roots import learned_roots
 from mesh_agent.status._endpoints import StatusEndpoints
+from mesh_agent.status._process_metrics import process_age_s
 from mesh_identity import LearnedRoots
 from mesh_lifecycle import Condition, Readiness, Stopping, in_background, stop_signals
-from mesh_listening import Port
+from mesh_listening import Port, out_of_files
 from mesh_status_server import AppProbes, http_server
 
 Conditions = Mapping[str, Callable[[Condition], Coroutine[object, object, object]]]
@@ -49,6 +50,8 @@ async def common_start(
     status = config.status
     with stop_signals() as stopping:
         readiness = Readiness(stopping)
+        readiness.add_detail("open_files", out_of_files)
+        process_age_s()  # read once, for the status of a process without a descriptor for it
         # Before the status server: a readiness without conditions counts as ready.
         certificate_ready = readiness.register("certificate")
         further = [(readiness.register(name), keep) for name, keep in (conditions or {}).items()]

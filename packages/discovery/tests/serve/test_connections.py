@@ -184,3 +184,41 @@ async def test_a_connection_between_requests_ends_when_its_time_is_over(
         with idle_connections(address, 10, said=b"GET / HTTP/1.1\r\nHost: a\r\n\r\n") as held:
             await all_closed(held)
     assert not caplog.records
+
+
+async def text_of(url: str) -> tuple[int, str]:
+    async with aiohttp.ClientSession() as session, session.get(url) as response:
+        return response.status, await response.text()
+
+
+def leave_no_file(pid: int) -> None:
+    """Let a process open no more files than it has open."""
+    taken = {int(each.name) for each in Path(f"/proc/{pid}/fd").iterdir()}
+    lowest_free = next(number for number in range(len(taken) + 1) if number not in taken)
+    _, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (lowest_free, hard))
+
+
+async def test_out_of_file_descriptors_readiness_status_metrics_and_log_say_so_until_it_is_over(
+    config_dir: Path, start_plane: Start
+) -> None:
+    plane = await start_plane(config_dir)
+    ready = f"http://{plane.http}/ready"
+    assert await text_of(ready) == (200, "ready\n")
+    pid = plane.process.process.pid
+    before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    status, said = 200, ""
+    async with asyncio.timeout(30):
+        while status == 200:  # a connection before may be about to be closed
+            leave_no_file(pid)
+            status, said = await text_of(ready)
+    assert status == 503
+    assert said.startswith("open files: out of file descriptors for ")
+    _, document = await text_of(f"http://{plane.monitoring}/debug/status")
+    assert json.loads(document)["open_files"].startswith("out of file descriptors")
+    _, metrics = await text_of(f"http://{plane.monitoring}/metrics")
+    assert "\nmesh_out_of_file_descriptors 1.0\n" in metrics
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
+    assert await text_of(ready) == (200, "ready\n")
+    await until(lambda: bool(told(plane, "file descriptors are free again")), what="the end")
+    assert len(told(plane, "out of file descriptors")) == 1

@@ -19,10 +19,12 @@ from mesh_listening.acceptors._protocol_acceptor import accepting
 from mesh_listening.limits._limits import (
     GRPC_LIMITS,
     HTTP_LIMITS,
+    SERVED_WHEN_OUT_OF_FILES,
     UNIX_LIMITS,
     ConnectionLimits,
     raise_open_files_limit,
 )
+from mesh_listening.limits._open_files import out_of_files
 from mesh_listening.limits._pending_writes import PendingWrites, Reader
 from mesh_listening.limits._refusals import Reason
 from mesh_listening.sockets._local_pages import is_loopback, local_page_refusal
@@ -55,8 +57,10 @@ __all__ = [
     # how many, how long
     "GRPC_LIMITS",
     "HTTP_LIMITS",
+    "SERVED_WHEN_OUT_OF_FILES",
     "UNIX_LIMITS",
     "ConnectionLimits",
+    "out_of_files",
     "raise_open_files_limit",
     # peers
     "AllowedPeers",

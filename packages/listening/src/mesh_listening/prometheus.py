@@ -6,10 +6,12 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from prometheus_client.registry import Collector
 
 from mesh_listening.acceptors._port import Port
+from mesh_listening.limits._open_files import out_of_files
 
 ACCEPTED = "mesh_listener_connections_accepted"
 REFUSED = "mesh_listener_connections_refused"
 OPEN = "mesh_listener_connections_open"
+OUT_OF_FILES = "mesh_out_of_file_descriptors"
 
 
 class PortMetrics(Collector):
@@ -31,7 +33,8 @@ class PortMetrics(Collector):
 
     def collect(self) -> Iterable[Metric]:
         """Return the metrics with the counts of this moment."""
-        accepted, refused, open_ = metrics = self._empty_metrics()
+        accepted, refused, open_, out = metrics = self._empty_metrics()
+        out.add_metric([], float(out_of_files() is not None))
         for port in self._ports:
             counts = port.counts()
             accepted.add_metric([counts.listener], counts.accepted)
@@ -40,7 +43,9 @@ class PortMetrics(Collector):
                 refused.add_metric([counts.listener, reason.label], number)
         return metrics
 
-    def _empty_metrics(self) -> tuple[CounterMetricFamily, CounterMetricFamily, GaugeMetricFamily]:
+    def _empty_metrics(
+        self,
+    ) -> tuple[CounterMetricFamily, CounterMetricFamily, GaugeMetricFamily, GaugeMetricFamily]:
         return (
             CounterMetricFamily(
                 ACCEPTED, "Connections accepted, the refused ones included.", labels=["listener"]
@@ -51,4 +56,7 @@ class PortMetrics(Collector):
                 labels=["listener", "reason"],
             ),
             GaugeMetricFamily(OPEN, "Connections open now.", labels=["listener"]),
+            GaugeMetricFamily(
+                OUT_OF_FILES, "1 while the process can open no file; else 0.", labels=()
+            ),
         )

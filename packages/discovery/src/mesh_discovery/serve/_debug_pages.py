@@ -28,6 +28,7 @@ from mesh_discovery.serve._status import (
     StatusDocument,
     WrongFileStatus,
 )
+from mesh_listening import out_of_files
 from mesh_protos import type_urls
 from xds_server import ClientStatus, Generated, Node, PushStatus, Resource, TypeStatus
 
@@ -118,6 +119,7 @@ class DebugPages:
             "unreachable": [_problem(each) for each in store.unreachable],
             "taken": [_problem(each) for each in self._taken()],
             "patches": [_problem(each) for each in self._patches()],
+            "open_files": out_of_files() or "",
             "proxies": len(proxies),
             "not_served": [each for client in proxies for each in self._not_served(client)],
             "refused": [

@@ -14,12 +14,14 @@ from mesh_discovery.serve._free_ports import CannotListenError, refusal
 from mesh_lifecycle import Readiness
 from mesh_listening import (
     HTTP_LIMITS,
+    SERVED_WHEN_OUT_OF_FILES,
     ConnectionLimits,
     ListenError,
     accepting,
     format_address,
     listening_on,
     local_page_refusal,
+    out_of_files,
 )
 from mesh_listening.prometheus import PortMetrics
 
@@ -30,6 +32,8 @@ def public_app(
     """Make the app of port 8080; `revocation_list` gives it as DER, for everyone."""
 
     async def ready(_: web.Request) -> web.Response:
+        if (trouble := out_of_files()) is not None:
+            return web.Response(status=503, text=f"open files: {trouble}\n")
         if readiness.ready:
             return web.Response(text="ready\n")
         return web.Response(status=503, text="\n".join(readiness.reasons()) + "\n")
@@ -132,7 +136,14 @@ async def serving_http(
             raise RuntimeError("a runner that is set up has a server")
         name = format_address(sockets[0])
         port = await stack.enter_async_context(
-            accepting(sockets, protocol, name=name, limits=limits, watch_headers=True)
+            accepting(
+                sockets,
+                protocol,
+                name=name,
+                limits=limits,
+                watch_headers=True,
+                served_when_out=SERVED_WHEN_OUT_OF_FILES,
+            )
         )
         if ports is not None:
             ports.add(port)

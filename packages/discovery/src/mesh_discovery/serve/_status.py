@@ -75,6 +75,8 @@ class StatusDocument(TypedDict):
     proxies: int
     not_served: list[NotServedStatus]
     refused: list[RefusedStatus]
+    open_files: str
+    """Empty, or that no more files can be opened."""
 
 
 def fetch_status(host: str, port: int, *, timeout_s: float = 5.0) -> StatusDocument:
@@ -116,6 +118,8 @@ def status_problems(document: StatusDocument) -> Iterator[str]:
     """Yield a line for each thing that is not as it is configured, with its place."""
     for wrong in document["wrong_files"]:
         yield from _wrong_file(wrong)
+    if trouble := document.get("open_files", ""):
+        yield trouble
     for each in (*document["unreachable"], *document["taken"]):
         yield f"not reached: {_problem(each)}"
     for each in document.get("patches", ()):

@@ -22,6 +22,7 @@ from mesh_listening.acceptors._inside import Inside
 from mesh_listening.acceptors._pipe import End, TlsEnd
 from mesh_listening.acceptors._port import Port
 from mesh_listening.limits._limits import FILES_PER_GRPC_CONNECTION, ConnectionLimits
+from mesh_listening.limits._open_files import OPEN_FILES
 from mesh_listening.limits._refusals import Reason
 from mesh_listening.sockets._peers import AllowedPeers
 
@@ -93,6 +94,7 @@ class GrpcAcceptor:
             if await self._connect_outer(link):
                 await self._connect_inner(link)
         except OSError as error:
+            OPEN_FILES.note(error)
             connection.record(Reason.NOT_FORWARDED)
             log.debug("cannot reach the server inside", extra={"reason": str(error)})
         finally:

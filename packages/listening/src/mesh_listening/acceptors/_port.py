@@ -19,6 +19,7 @@ from mesh_listening.acceptors._deadlines import Deadlines
 from mesh_listening.acceptors._refusal_log import RefusalLog
 from mesh_listening.limits._admission import Admission
 from mesh_listening.limits._limits import ConnectionLimits
+from mesh_listening.limits._open_files import OPEN_FILES
 from mesh_listening.limits._refusals import Reason
 from mesh_listening.sockets._peers import AllowedPeers, PeerCredentials, peer_of_address
 
@@ -26,6 +27,7 @@ log = logging.getLogger("mesh_listening")
 
 _ACCEPTED_AT_ONCE = 64
 _PAUSE_S = 0.1
+_LOOK_AGAIN_S = 1.0
 _RESET = struct.pack("ii", 1, 0)  # struct linger: on, 0 s
 _OUT_OF_FILES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
@@ -46,7 +48,8 @@ class Port:
     """Accepts the connections of some listening sockets and gives them to `serve`.
 
     name: the listener's name in the log. files_each: how many files are open for a connection that
-    is served. allowed: the processes that may connect to a Unix socket.
+    is served. allowed: the processes that may connect to a Unix socket. served_when_out: so many
+    connections are served when this process has no free file, by files kept for that.
     """
 
     def __init__(
@@ -58,6 +61,7 @@ class Port:
         limits: ConnectionLimits,
         allowed: AllowedPeers | None = None,
         files_each: int = 1,
+        served_when_out: int = 0,
     ) -> None:
         self.name = name
         self.accepted = 0
@@ -71,6 +75,9 @@ class Port:
         self._silent = Deadlines[Connection](limits.first_byte_s, self._end_silent)
         self._pause: asyncio.TimerHandle | None = None
         self._spare_file: int | None = None
+        self._most_reserved = served_when_out
+        self._reserve: list[int] = []
+        self._look: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._all_gone = asyncio.Event()
         self._all_gone.set()
@@ -103,7 +110,7 @@ class Port:
                 extra={"listener": self.name, "port": limits.port, "peer": limits.peer},
             )
         self._admission.limits = limits
-        self._spare_file = _open_spare_file()
+        self._keep_files()
         self._listen()
 
     def stop(self) -> None:
@@ -115,11 +122,16 @@ class Port:
         if self._pause is not None:
             self._pause.cancel()
             self._pause = None
+        if self._look is not None:
+            self._look.cancel()
+            self._look = None
         for connection in self._silent.clear():
             self._drop(connection)
         if self._spare_file is not None:
             os.close(self._spare_file)
             self._spare_file = None
+        while self._reserve:
+            os.close(self._reserve.pop())
 
     async def wait_gone(self) -> None:
         """Wait until no connection is left."""
@@ -145,8 +157,7 @@ class Port:
 
     def _listen(self) -> None:
         self._pause = None
-        if self._spare_file is None:
-            self._spare_file = _open_spare_file()
+        self._keep_files()
         loop = asyncio.get_running_loop()
         for listening in self._sockets:
             loop.add_reader(listening, self._accept, listening)
@@ -160,13 +171,49 @@ class Port:
             except ConnectionAbortedError:
                 continue  # the client has closed it before we accepted it
             except OSError as error:
+                self._note_out_of_files(error)
                 if error.errno not in _OUT_OF_FILES or self._spare_file is None:
                     self._pause_listening(error)
                     return
-                if not self._refuse_one(listening):
+                if not (self._serve_one(listening) or self._refuse_one(listening)):
                     return
                 continue
             self._admit(accepted, address)
+
+    def _keep_files(self) -> None:
+        """Open the files that are kept for when there are no others, as far as there are any."""
+        if self._spare_file is None:
+            self._spare_file = _open_spare_file()
+        while len(self._reserve) < self._most_reserved:
+            if (file := _open_spare_file()) is None:
+                return
+            self._reserve.append(file)
+
+    def _note_out_of_files(self, error: OSError) -> None:
+        OPEN_FILES.note(error)
+        if self._look is None:
+            loop = asyncio.get_running_loop()
+            self._look = loop.call_later(_LOOK_AGAIN_S, self._look_again)
+
+    def _look_again(self) -> None:
+        self._look = None
+        if OPEN_FILES.are_out():
+            self._look = asyncio.get_running_loop().call_later(_LOOK_AGAIN_S, self._look_again)
+        else:
+            self._keep_files()
+
+    def _serve_one(self, listening: socket.socket) -> bool:
+        """Accept with one of the files that are kept for it; returns False if none could be."""
+        if not self._reserve:
+            return False
+        os.close(self._reserve.pop())
+        try:
+            accepted, address = listening.accept()
+        except OSError:
+            self._keep_files()
+            return False
+        self._admit(accepted, address)
+        return True
 
     def _refuse_one(self, listening: socket.socket) -> bool:
         """Accept with the spare file, only to close: the client learns that it is refused.
@@ -214,6 +261,11 @@ class Port:
         connection = Connection(accepted, remote, refusals=self._refusals, released=self._release)
         if (full := self._admission.admit(connection, remote.shares)) is not None:
             self._refusals.record(full.reason, full.share or connection.peer)
+            _reset(accepted)
+            return
+        if not OPEN_FILES.hold(self._files_each):
+            self._admission.release(connection)
+            self._refusals.record(Reason.PORT_FULL, connection.peer)
             _reset(accepted)
             return
         self._all_gone.clear()
@@ -270,6 +322,7 @@ class Port:
 
     def _release(self, connection: Connection) -> None:
         self._admission.release(connection)
+        OPEN_FILES.release(self._files_each)
         if not self._admission.open_connections:
             self._all_gone.set()
 

@@ -26,14 +26,23 @@ async def accepting(
     name: str,
     limits: ConnectionLimits,
     watch_headers: bool = False,
+    served_when_out: int = 0,
 ) -> AsyncIterator[Port]:
     """While the block runs, serve each connection by a protocol of its own.
 
     watch_headers: end connections of HTTP/1 whose headers take longer than `limits.handshake_s`,
     for protocols without such a time-out. Connections that are open at the end are aborted; a
-    server that ends them gracefully does so before.
+    server that ends them gracefully does so before. served_when_out: so many connections are served
+    also when this process can open no more files, for probes that are to be told of it.
     """
-    server = _Server(sockets, protocol, name=name, limits=limits, watch_headers=watch_headers)
+    server = _Server(
+        sockets,
+        protocol,
+        name=name,
+        limits=limits,
+        watch_headers=watch_headers,
+        served_when_out=served_when_out,
+    )
     server.port.start()
     try:
         yield server.port
@@ -50,8 +59,11 @@ class _Server:
         name: str,
         limits: ConnectionLimits,
         watch_headers: bool,
+        served_when_out: int,
     ) -> None:
-        self.port = Port(sockets, self._serve, name=name, limits=limits)
+        self.port = Port(
+            sockets, self._serve, name=name, limits=limits, served_when_out=served_when_out
+        )
         self.connections: set[_WatchedProtocol] = set()
         self.headers = Deadlines["_WatchedProtocol"](limits.handshake_s, self._headers_late)
         self.stalls = Deadlines["_WatchedProtocol"](limits.stalled_s, self._stalled)

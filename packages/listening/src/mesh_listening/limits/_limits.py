@@ -71,6 +71,10 @@ UNIX_LIMITS = ConnectionLimits(port=1_024, peer=256)
 """For Unix sockets that Envoy, or programs without a proxy, connect to."""
 
 
+SERVED_WHEN_OUT_OF_FILES = 4
+"""Connections of such ports that are served when the process can open no more files."""
+
+
 def raise_open_files_limit() -> None:
     """Raise the soft RLIMIT_NOFILE of this process to the hard one.
 

@@ -16,6 +16,10 @@ from typing import Protocol
 _LOOKS = 8
 """How often the loop has to come round until a peer may count as slow."""
 
+_LARGE_PARTS = 8
+"""A holder of less than such a part of all there may be is one of many, which may be short of CPU
+all of them together; one of more gives way sooner."""
+
 STEADY_BYTES = 256 * 1024
 """A peer that has taken as much since it was last looked at reads."""
 
@@ -75,7 +79,7 @@ class PendingWrites:
     longest_s: a peer that has read nothing of its message for this long is closed; None: for no
     time. max_bytes: with more pending, the holder of most bytes gives way: those of its peers are
     closed that have read nothing for longest, if for more than `slow_s`, or for `large_slow_s` if
-    it has at least an equal part of the bytes. max_holder_bytes: with as much pending to one
+    it has an eighth of them or more. max_holder_bytes: with as much pending to one
     holder, the same is done to its peers, after `slow_s`; None: no bound.
     """
 
@@ -209,7 +213,7 @@ class PendingWrites:
     def _to_give_way(self) -> Reader | None:
         """Return whom to close as too much is pending in all; None if all have read of late."""
         holder, most = next(iter(self._of_holder.most_common(1)), ("", 0))
-        if holder and most * len(self._of_holder) >= self._bytes:
+        if holder and most * _LARGE_PARTS >= self._max_bytes:
             reader = self._slowest(holder)
             if reader is not None and self._waited_s(reader) >= self._large_slow_s:
                 return reader

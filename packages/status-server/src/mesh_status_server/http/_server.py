@@ -16,7 +16,13 @@ from typing import NamedTuple
 import h11
 
 import mesh_listening
-from mesh_listening import HTTP_LIMITS, ConnectionLimits, Port, Reason
+from mesh_listening import (
+    HTTP_LIMITS,
+    SERVED_WHEN_OUT_OF_FILES,
+    ConnectionLimits,
+    Port,
+    Reason,
+)
 from mesh_status_server._errors import ListenError
 from mesh_status_server.http._compression import GzipSend, takes_gzip
 from mesh_status_server.http._messages import (
@@ -67,6 +73,7 @@ async def http_server(
             lambda: server.protocol(counts),
             name=mesh_listening.format_address(sockets[0]),
             limits=limits,
+            served_when_out=SERVED_WHEN_OUT_OF_FILES,
         )
         counts = await stack.enter_async_context(accepting)
         stack.push_async_callback(server.stop)

@@ -16,15 +16,14 @@ _VERSION_HEX_DIGITS = 16
 class Derived:
     """Facts read off one resource, and bytes written in front of it, when they are first needed.
 
-    `sotw_head` and `delta_head` precede the body in a response of the dialect; `_response_encoding`
-    writes them. `endpoints` is the name of a cluster's endpoints ("" if it has none) and `routes`
-    are the names of a listener's routes; `_references` reads them.
+    `delta_head` precedes the body in a delta response; `_response_encoding` writes it. `endpoints`
+    is the name of a cluster's endpoints ("" if it has none) and `routes` are the names of a
+    listener's routes; `_references` reads them.
     """
 
-    __slots__ = ("delta_head", "endpoints", "routes", "sotw_head")
+    __slots__ = ("delta_head", "endpoints", "routes")
 
     def __init__(self) -> None:
-        self.sotw_head = b""
         self.delta_head = b""
         self.endpoints: str | None = None
         self.routes: tuple[str, ...] | None = None

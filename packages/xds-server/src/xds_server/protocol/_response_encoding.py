@@ -74,12 +74,16 @@ def _sotw_head(resource: Resource) -> bytes:
 
     A resource with a TTL is sent inside a `Resource`, as a bare `Any` has no place for the TTL.
     """
-    if resource.ttl_s is None:
-        head = _any_head(resource.type_url, len(resource.body))
-    else:
-        wrapped = _wrapped(resource)
-        head = _any_head(RESOURCE_WRAPPER, len(wrapped) + len(resource.body)) + wrapped
+    wrapped = _wrapped(resource)
+    head = _any_head(RESOURCE_WRAPPER, len(wrapped) + len(resource.body)) + wrapped
     return _head(2, len(head) + len(resource.body)) + head
+
+
+@lru_cache(maxsize=4096)
+def _bare_sotw_head(type_url: str, body_length: int) -> bytes:
+    """Return the same for a resource without TTL: one for all that are as long."""
+    head = _any_head(type_url, body_length)
+    return _head(2, len(head) + body_length) + head
 
 
 def _delta_head(resource: Resource) -> bytes:
@@ -92,10 +96,10 @@ def sotw_body(resources: Iterable[Resource]) -> bytes:
     """Return the resources of a `DiscoveryResponse`: the bytes that streams share."""
     parts: list[bytes] = []
     for resource in resources:
-        derived = resource._derived
-        if not derived.sotw_head:
-            derived.sotw_head = _sotw_head(resource)
-        parts.append(derived.sotw_head)
+        if resource.ttl_s is None:
+            parts.append(_bare_sotw_head(resource.type_url, len(resource.body)))
+        else:
+            parts.append(_sotw_head(resource))
         parts.append(resource.body)
     return b"".join(parts)
 

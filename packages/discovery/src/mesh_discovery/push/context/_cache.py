@@ -68,6 +68,10 @@ class Cache(Generic[_K, _V]):
             self._weight += self._weigh(key)
         self._values[key] = value
 
+    def __contains__(self, key: object) -> bool:
+        """Return whether a value was made for a key."""
+        return key in self._values
+
     def __iter__(self) -> Iterator[_K]:
         """Return the keys of the values that were made."""
         return iter(self._values)

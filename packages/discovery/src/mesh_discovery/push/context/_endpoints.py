@@ -26,11 +26,13 @@ from mesh_discovery.push.context._model_change import ModelChange
 from mesh_discovery.push.context._scopes import Scopes
 from mesh_discovery.push.context._shapes import EndpointShape
 from mesh_protos import type_urls
-from xds_server import Generated, Resource
+from xds_server import ByIdentity, Generated, Resource
 
 _EMPTY = "empty"
 """The version of load assignments that have nothing but their name."""
 _FEW = 50
+_MANY_UNKNOWN = 1000
+"""An answer with more unknown clusters is not kept: it is of one client, which chose them."""
 _MOST_OF_SCOPE = 4
 """Proxies of one scope may ask for different clusters: for so many sets of them, answers are kept
 for the next model."""
@@ -46,6 +48,12 @@ class _Assigned(NamedTuple):
     hosts: tuple[str, ...]
     services: tuple[Service | None, ...]
     rules: DestinationRules
+
+
+class _Known(NamedTuple):
+    """Those of a set of clusters that there are; None: all."""
+
+    some: frozenset[str] | None
 
 
 def _names_of(shape: EndpointShape) -> int:
@@ -94,7 +102,8 @@ class Endpoints:
         self._scopes = scopes
         self._clients = clients
         self._of_shape = Cache[EndpointShape, _Assigned](most=MOST_NAMES, weigh=_names_of)
-        self._known = Cache[EndpointShape, frozenset[str]](most=MOST_NAMES, weigh=_names_of)
+        self._known: dict[ScopeKey, ByIdentity[frozenset[str], _Known]] = {}
+        """Of the sets of clusters that clients watch, for as long as they do."""
         self._before = Cache[EndpointShape, _Assigned](most=MOST_NAMES, weigh=_names_of)
         """Those of earlier models, of which most may be as they were."""
         self._rule_changes = RuleChanges(model.destination_rules)
@@ -106,11 +115,20 @@ class Endpoints:
 
     def of(self, shape: EndpointShape) -> Generated:
         """Return the load assignments of a shape's clusters; an unknown one's is empty."""
+        if shape not in self._of_shape and self._has_many_unknown(shape):
+            return self._make(shape).generated  # Nobody else asks for them.
         return self._of_shape.get(shape, self._make).generated
 
     def known(self, shape: EndpointShape) -> frozenset[str]:
         """Return those of a shape's clusters that are there."""
-        return self._known.get(shape, self._find_known)
+        of_scope = self._known.setdefault(shape.scope, ByIdentity())
+        found = of_scope.get(shape.clusters)
+        if found is None:
+            known = self._find_known(shape)
+            # Not the set itself, which it would keep for ever.
+            found = _Known(None if known is shape.clusters else known)
+            of_scope.keep(shape.clusters, found)
+        return shape.clusters if found.some is None else found.some
 
     def clusters_of(self, hosts: frozenset[str], wanted: frozenset[str]) -> frozenset[str]:
         """Return those of the wanted clusters that lead to one of the hosts."""
@@ -130,6 +148,10 @@ class Endpoints:
         lasting = _newest([*before._before, *asked], held)
         self._before.adopt(before._before, where=lasting.__contains__)
         self._before.adopt(before._of_shape, where=lasting.__contains__)
+
+    def _has_many_unknown(self, shape: EndpointShape) -> bool:
+        many = len(shape.clusters) > _MANY_UNKNOWN
+        return many and len(shape.clusters) - len(self.known(shape)) > _MANY_UNKNOWN
 
     def _find_known(self, shape: EndpointShape) -> frozenset[str]:
         scope = self._scopes.get(shape.scope)
