@@ -164,5 +164,4 @@ async def test_an_agent_without_file_descriptors_says_so_in_its_status_and_log_u
             agent.send_signal(signal.SIGTERM)
             output, _ = agent.communicate(timeout=60)
     messages = [json.loads(line)["msg"] for line in output.splitlines()]
-    assert messages.count("out of file descriptors") >= 1
-    assert messages.count("file descriptors are free again") >= 1
+    assert messages.count("out of file descriptors") == 1

@@ -155,6 +155,7 @@ async def test_without_file_descriptors_the_port_refuses_and_goes_on_later(
                 os.close(each)
             assert await echoed(address) == b"hello"
             assert port.refused[Reason.OUT_OF_FILES] >= 1
+            await until(lambda: bool(lines(caplog, "file descriptors are free again")), what="end")
     assert [line["reason"] for line in lines(caplog, "refusing connections")] == [
         "out of file descriptors"
     ]

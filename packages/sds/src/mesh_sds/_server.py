@@ -55,6 +55,9 @@ _MAX_MESSAGE_BYTES = 4 * 1024 * 1024
 _MAX_REQUEST_BYTES = 2 * 1024 * 1024
 # Four of the largest messages; beyond it the slowest subscribers are closed.
 _MAX_PENDING_BYTES = 16 * 1024 * 1024
+_MAX_KEPT_BYTES = 64 * 1024 * 1024
+"""For names and nodes of all subscribers; half of it of one process or other user. An Envoy has a
+stream for each of its secrets, with its node on each: some 20 kB."""
 _OTHERS_MAY_ENTER = 0o077
 _OTHERS_MAY_REPLACE = 0o022
 
@@ -177,6 +180,10 @@ async def serving(
             max_subscribed_names=config.max_names,
             send_timeout_s=config.send_timeout_s,
             max_pending_write_bytes=_MAX_PENDING_BYTES,
+            max_pending_write_bytes_per_identity=_MAX_PENDING_BYTES // 2,
+            max_kept_bytes=_MAX_KEPT_BYTES,
+            max_kept_bytes_per_identity=_MAX_KEPT_BYTES // 2,
+            max_kept_bytes_per_stream=_MAX_KEPT_BYTES // 8,
             identifier="mesh-sds",
         ),
         needs_push=partial(_needs_push, delivery_status),

@@ -197,10 +197,10 @@ class Port:
 
     def _look_again(self) -> None:
         self._look = None
-        if OPEN_FILES.are_out():
-            self._look = asyncio.get_running_loop().call_later(_LOOK_AGAIN_S, self._look_again)
-        else:
+        if OPEN_FILES.is_over():
             self._keep_files()
+        else:
+            self._look = asyncio.get_running_loop().call_later(_LOOK_AGAIN_S, self._look_again)
 
     def _serve_one(self, listening: socket.socket) -> bool:
         """Accept with one of the files that are kept for it; returns False if none could be."""

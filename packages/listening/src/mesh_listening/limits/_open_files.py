@@ -16,6 +16,9 @@ log = logging.getLogger("mesh_listening")
 
 OUT_OF_FILES = frozenset({errno.EMFILE, errno.ENFILE})
 _PART_OF_CONNECTIONS = 3 / 4
+_QUIET_S = 2.0
+"""The process is out of files until it was not for so long: a file that is free for a moment, as
+when a connection ends, is no end of it."""
 _PART_OF_FEW_FILES = 7 / 8
 """Ports whose connections are one file each, those of probes and scrapers, find room when the ports
 of gRPC are full."""
@@ -28,6 +31,7 @@ class OpenFiles:
         self._now = now
         self._of_connections = 0
         self._out_since: float | None = None
+        self._last_out = 0.0
 
     def hold(self, files: int) -> bool:
         """Count the files of a connection until they are released; False if there is no room."""
@@ -43,27 +47,36 @@ class OpenFiles:
         self._of_connections -= files
 
     def note(self, error: OSError) -> None:
-        """Something could not be opened; it is logged if there is no free file since now."""
-        if error.errno in OUT_OF_FILES and self._out_since is None:
-            self._out_since = self._now()
+        """Something could not be opened; it is logged if the process is out of files since now."""
+        if error.errno not in OUT_OF_FILES:
+            return
+        self._last_out = self._now()
+        if self._out_since is None:
+            self._out_since = self._last_out
             log.error("out of file descriptors", extra={"reason": error.strerror, **_facts()})
 
-    def are_out(self) -> bool:
-        """Look whether a file can be opened; the end of a time without is logged."""
+    def is_over(self) -> bool:
+        """Look whether files could be opened for a while, and log the end of a time without."""
+        if self._can_open() and self._out_since is not None:
+            if self._now() - self._last_out < _QUIET_S:
+                return False
+            lasted_s = round(self._last_out - self._out_since, 1)
+            self._out_since = None
+            log.warning("file descriptors are free again", extra={"lasted_s": lasted_s, **_facts()})
+        return self._out_since is None
+
+    def _can_open(self) -> bool:
         try:
             os.close(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
         except OSError as error:
             self.note(error)
-            return self._out_since is not None
-        if self._out_since is not None:
-            lasted_s = round(self._now() - self._out_since, 1)
-            self._out_since = None
-            log.warning("file descriptors are free again", extra={"lasted_s": lasted_s, **_facts()})
-        return False
+            return False
+        return True
 
     def trouble(self) -> str | None:
         """Return a sentence if no file can be opened now; None if one can."""
-        if not self.are_out() or self._out_since is None:
+        if self._can_open() or self._out_since is None:
+            self.is_over()
             return None
         facts = _facts()
         return (
