@@ -34,7 +34,7 @@ async def test_names_that_one_stream_makes_the_server_keep_are_bounded_in_bytes(
 ) -> None:
     config = SdsConfig(socket_path=socket_path, max_names=100_000)
     async with serving(config, secrets), subscriber(socket_path, delta=delta) as stream:
-        await stream.ask(*(f"a-name-that-nobody-has-{number:050}" for number in range(20_000)))
+        await stream.ask(*(f"a-name-that-does-not-exist-{number:050}" for number in range(20_000)))
         code, message = await stream.ended()
         assert code is grpc.StatusCode.RESOURCE_EXHAUSTED
         assert message is not None

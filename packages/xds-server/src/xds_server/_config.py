@@ -42,8 +42,8 @@ class ServerConfig:
     max_pending_write_bytes_per_identity: int = 48 * 1024 * 1024
     """The same for the clients of one identity that was proven, or of one peer (an IPv4 address, an
     IPv6 network of 64 bits, a process or another user) where none was. With as much, its further
-    responses wait, and hold up nobody else's. Less than `concurrent_write_bytes`, so that others
-    always find room; one response more may be begun."""
+    responses wait, and hold up no other client's. Less than `concurrent_write_bytes`, so that
+    others always find room; one response more may be begun."""
     order_wait_s: float = 5.0
     """Listeners and routes wait until a client has asked for the endpoints of the clusters they
     may point to, the end of a push for the routes of new listeners, and what is removed stays until
@@ -82,8 +82,9 @@ class ServerConfig:
     max_kept_bytes: int = 1024 * 1024 * 1024
     """The most memory for what clients say, altogether: the names that they subscribe to, the
     versions that they say they have, their nodes. It is estimated, with what is said of a name that
-    nobody else asks for: 140 000 names of 60 bytes are 70 MiB. Names that streams have in common
-    count once. Beyond it, streams of the identity that has most end with RESOURCE_EXHAUSTED."""
+    no other client asks for: 140 000 names of 60 bytes are 70 MiB. Names that streams have in
+    common count once. Beyond it, streams of the identity that has most end with
+    RESOURCE_EXHAUSTED."""
     max_kept_bytes_per_identity: int = 256 * 1024 * 1024
     """The same of the clients of one identity, or of one peer where none was proven; a stream that
     goes over it ends with RESOURCE_EXHAUSTED, and the others go on."""

@@ -167,7 +167,7 @@ async def test_with_too_much_pending_no_more_is_begun_until_one_that_does_not_re
     await writers.end()
 
 
-async def test_a_holder_with_as_much_pending_as_may_be_holds_up_nobody_else(
+async def test_a_holder_with_as_much_pending_as_may_be_holds_up_no_other_holder(
     settle: Settle,
 ) -> None:
     writers = Writers(of_holder=2 * LARGE)
@@ -192,7 +192,7 @@ async def test_a_holder_with_as_much_pending_as_may_be_holds_up_nobody_else(
     assert len(writers.room) == 0
 
 
-async def test_holders_take_turns_and_so_do_the_connections_of_one(settle: Settle) -> None:
+async def test_holders_alternate_and_so_do_the_connections_of_one(settle: Settle) -> None:
     writers = Writers(to_readers=LARGE)
     writers.begin("first", holder="a")
     for number in range(3):

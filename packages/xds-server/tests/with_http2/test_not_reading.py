@@ -138,7 +138,7 @@ async def test_clients_that_stop_reading_later_hold_up_no_others(
 async def test_a_caller_that_fills_the_room_and_does_not_read_holds_up_no_caller_who_is_another(
     state: State, make: Make, http2: Any
 ) -> None:
-    """Time stands still, so that nobody is closed for it: there has to be room for the other."""
+    """Time stands still, so that no client is closed for it: there has to be room for the other."""
     state.set(*(make.cluster(f"cluster-{number}") for number in range(2000)))
     size = 256 * 1024
     config = ServerConfig(

@@ -323,6 +323,8 @@ class Port:
     def _release(self, connection: Connection) -> None:
         self._admission.release(connection)
         OPEN_FILES.release(self._files_each)
+        if self._look is not None:  # Its socket is closed right after this.
+            asyncio.get_running_loop().call_soon(self._keep_files)
         if not self._admission.open_connections:
             self._all_gone.set()
 

@@ -2,7 +2,7 @@
 
 Limits of each port are not enough: several ports that are full take more files together than there
 are. And a process without a free one can't read a file, call anybody or accept a connection, while
-all that it has open goes on, so nobody notices; it has to be told.
+all that it has open goes on, so no user notices; it has to be told.
 """
 
 import errno
@@ -81,7 +81,7 @@ class OpenFiles:
         facts = _facts()
         return (
             f"out of file descriptors for {self._now() - self._out_since:.0f} s, "
-            f"{facts['allowed']} may be open: nobody new is served and no file is read; raise the "
+            f"{facts['allowed']} may be open: no caller is served anew and no file read; raise the "
             "limit (ulimit -n, LimitNOFILE) or see who has so many connections"
         )
 

@@ -141,8 +141,8 @@ class PendingWrites:
         """A message is handed to the network; of one reader one at a time.
 
         taken: returns how many bytes the peer has taken so far, of this message and of others; None
-        if that is not known. holder: who has the peer, as far as it is proven; empty: nobody else
-        has another.
+        if that is not known. holder: who has the peer, as far as it is proven; empty: it
+        is counted by itself.
         """
         self._pending[reader] = _Pending(self._clock.monotonic(), self._now(), size, taken, holder)
         self._bytes += size

@@ -5,7 +5,7 @@ while less than so many bytes are on their way to clients that read, and in all.
 read have their part of the second bound only, so they hold up the others for a quarter of a second.
 
 Answers and pushes wait in a line for each connection, in which the response is no more than a
-reference to bytes that all clients share. Holders take turns, and so do the connections of each, so
+reference to bytes that all clients share. Holders alternate, and so do the connections of each, so
 that a client which comes waits for one response of each other holder, and not for all that one
 caller has asked for on its streams. A holder to whom as much is pending as may be
 (`PendingWrites.is_held_up`) waits alone.

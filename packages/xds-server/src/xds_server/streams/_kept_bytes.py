@@ -21,7 +21,7 @@ from xds_server._errors import BadRequest
 from xds_server.protocol._node import JSON, Node
 
 _OF_A_NAME = 256
-"""Beside a name: what is said of it if nobody else asks for it, such as that it does not exist."""
+"""Beside a name: what is said of it if no other client asks for it, as that it does not exist."""
 
 _OF_A_VERSION = 512
 """Beside a name and a version that a client says it has: the resource and its place in a table."""
@@ -68,7 +68,7 @@ class _Holder:
 
 
 class KeptBytes:
-    """What all clients of one server make it keep.
+    """The bytes that all clients of one server make it keep.
 
     on_over: told of each stream that ends, by the bound: `stream`, `identity` or `all`.
     """
@@ -151,7 +151,7 @@ class KeptBytes:
 
 
 class KeptOfStream:
-    """What one stream makes the server keep."""
+    """The bytes that one stream makes the server keep."""
 
     __slots__ = ("_kept", "_names", "_open", "_own", "_values", "bytes", "close", "holder")
 
@@ -220,7 +220,7 @@ def _over(whose: str, size: int, most: int, knob: str) -> BadRequest:
 
 
 def size_of_names(names: frozenset[str]) -> int:
-    """Return about the bytes of a set of names that nobody else has."""
+    """Return about the bytes of a set of names that no other client has."""
     return sys.getsizeof(names) + sum(map(sys.getsizeof, names)) + _OF_A_NAME * len(names)
 
 

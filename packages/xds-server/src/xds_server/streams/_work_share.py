@@ -1,10 +1,10 @@
 """The part of the event loop's time that one holder's requests may take while others come.
 
-A request with a hundred thousand names is read and answered in one go, and meanwhile nobody else is
-served; a client that comes needs the loop a dozen times before it has its first answer. So a holder
-whose large requests have taken more than their share waits with the next one, for a multiple of the
-time they took. It waits for nothing while no other holder asks for anything, as when one deployment
-of a thousand replicas comes back.
+A request with a hundred thousand names is read and answered in one go, and meanwhile no other
+client is served; one that comes needs the loop a dozen times before it has its first answer. So a
+holder whose large requests have taken more than their share waits with the next one, for a multiple
+of the time they took. It waits for nothing while no other holder asks for anything, as when one
+deployment of a thousand replicas comes back.
 """
 
 from __future__ import annotations

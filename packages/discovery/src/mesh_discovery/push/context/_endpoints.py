@@ -51,7 +51,7 @@ class _Assigned(NamedTuple):
 
 
 class _Known(NamedTuple):
-    """Those of a set of clusters that there are; None: all."""
+    """A part of a set of clusters: those that there are; None: all."""
 
     some: frozenset[str] | None
 
@@ -116,7 +116,7 @@ class Endpoints:
     def of(self, shape: EndpointShape) -> Generated:
         """Return the load assignments of a shape's clusters; an unknown one's is empty."""
         if shape not in self._of_shape and self._has_many_unknown(shape):
-            return self._make(shape).generated  # Nobody else asks for them.
+            return self._make(shape).generated  # No other client asks for them.
         return self._of_shape.get(shape, self._make).generated
 
     def known(self, shape: EndpointShape) -> frozenset[str]:
