@@ -285,7 +285,7 @@ async def test_a_port_that_is_taken_is_an_error_and_leaves_nothing_open() -> Non
     [
         (DnsConfig(listen=()), "listen is empty"),
         (DnsConfig(domain="a..b"), "domain: 'a..b' has an empty label"),
-        (DnsConfig(ttl_s=-1), "ttl_s is -1"),
+        (DnsConfig(ttl_s=-1), "ttl_s of DnsConfig is -1"),
         (DnsConfig(max_udp_bytes=100), "max_udp_bytes is 100"),
         (DnsConfig(forward=ForwardConfig(rounds=0)), "forward.rounds is 0"),
         (DnsConfig(tcp=TcpConfig(max_pipelined=0)), "tcp.max_pipelined is 0"),

@@ -7,7 +7,19 @@ import struct
 from enum import StrEnum
 from typing import NamedTuple
 
-from mesh_dnsproxy.message._codes import NOERROR, NXDOMAIN, OPCODE, OPT, QR, RCODE, SOA, TC
+from mesh_dnsproxy.message._codes import (
+    AA,
+    NOERROR,
+    NS,
+    NXDOMAIN,
+    OPCODE,
+    OPT,
+    QR,
+    RA,
+    RCODE,
+    SOA,
+    TC,
+)
 from mesh_dnsproxy.message._names import name_end
 from mesh_dnsproxy.message._query import HEADER_BYTES
 
@@ -24,7 +36,7 @@ class Verdict(StrEnum):
     GOOD = "good"
     TRUNCATED = "truncated"
     FAILED = "failed"
-    """An error of this server: another one may answer."""
+    """An error of this server, or a referral to others: another one may answer."""
     FOREIGN = "foreign"
     """No reply to this question: dropped, as any host may have sent it."""
 
@@ -58,7 +70,20 @@ def judge(reply: bytes, packet: bytes, question: bytes) -> Verdict:
         return Verdict.FOREIGN
     if flags & TC:
         return Verdict.TRUNCATED
-    return Verdict.GOOD if good else Verdict.FAILED
+    lame = flags & RCODE == NOERROR and not flags & (AA | RA) and _refers(reply, end)
+    return Verdict.GOOD if good and not lame else Verdict.FAILED
+
+
+def _refers(reply: bytes, position: int) -> bool:
+    """Say whether a reply names other servers in place of an answer.
+
+    A server that is no resolver does that (RFC 1034, section 4.3.2). The C library asks the next
+    one then, too.
+    """
+    found = records(reply, position)
+    answers = any(each.section == 0 for each in found)
+    authority = {each.kind for each in found if each.section == 1}
+    return not answers and NS in authority and SOA not in authority
 
 
 def _is_whole(reply: bytes, position: int) -> bool:

@@ -92,8 +92,11 @@ class CompiledTable(NamedTuple):
             return Hit(entry, None)
         search = self.scope.search
         if search and name.endswith(search):
+            # The target may end with the search domain itself: with `ndots:5` a resolver asks for
+            # `a.ns.svc.cluster.local.ns.svc.cluster.local` before `a.ns.svc.cluster.local`. Asked
+            # of an upstream that is dead, as Istio's agent does, the name is not found.
             target = name[: -len(search)] + ROOT
-            if not target.endswith(search) and target != ROOT:
+            if target != ROOT:
                 entry = self._find_host(target)
                 if entry is not None:
                     return Hit(entry, target)

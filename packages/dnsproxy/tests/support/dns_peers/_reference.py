@@ -55,7 +55,7 @@ def reference_answer(
         for other in _names(host, entry, domain, namespace):
             known.setdefault(other, (entry, None))
     for host, (entry, _) in list(known.items()):
-        if search and not host.endswith(f".{search}") and host != search:
+        if search:
             known.setdefault(f"{host}.{search}", (entry, host))
     asked = name.lower().rstrip(".")
     labels = asked.split(".")
