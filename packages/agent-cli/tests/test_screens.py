@@ -222,6 +222,26 @@ def test_certs_compares_serials(
     assert bool(told["differences"]) is not agree
 
 
+@pytest.mark.parametrize(
+    ("served", "agree", "said"),
+    [("04d2", None, "not known: the agent sees no"), (None, False, "has no certificate of the")],
+)
+def test_certs_of_another_process_are_not_compared_with_what_the_agent_lacks(
+    call: Call, serve: Serve, *, served: str | None, agree: bool | None, said: str
+) -> None:
+    chain = [] if served is None else [{"serial_number": served}]
+    answer = {"certificates": [{"cert_chain": chain, "ca_cert": [{"serial_number": "aa"}]}]}
+    with serve((200, json.dumps(answer).encode())) as envoy:
+        foreign = {"served_by": "/var/run/secrets/workload-spiffe-uds/socket", "apis": ["SDS"]}
+        told = {"certificate": foreign, "envoy": {"admin": f"127.0.0.1:{envoy.port}"}}
+        with serve((200, json.dumps({**STATUS, **told}).encode())) as agent:
+            words = ("certs", "--address", "127.0.0.1", "--port", str(agent.port))
+            as_json, screen = call(*words, "--json"), call(*words)
+    assert (as_json.status, json.loads(as_json.out)["agree"]) == (0, agree)
+    assert "by another process at" in screen.out
+    assert said in " ".join(screen.out.split())
+
+
 def test_certs_without_envoy_still_shows_what_was_issued(
     call: Call, serve: Serve, free_port: Callable[[], int]
 ) -> None:

@@ -310,6 +310,13 @@ def test_an_unhealthy_application_is_a_warning() -> None:
     assert all(each.cause is None for each in found(seen=healthy))
 
 
+def test_a_cluster_that_warms_is_named() -> None:
+    envoy = {"pid": 11, "crashes": 0, "warming": 2, "warming_clusters": ["a", "b"]}
+    finding = only(status_with(envoy=envoy))
+    assert finding.cause is Cause.CLUSTERS_WARMING
+    assert finding.said == "2 clusters are warming, Envoy does not use them yet: a, b"
+
+
 def test_a_nack_has_type_version_reason_and_what_stays() -> None:
     refused = {"nack": "no\nsuch cluster", "version": "v8", "in_use": "v7"}
     types = {"type.googleapis.com/a.Listener": {**refused, "push_reasons": ["VS/shop/a"]}}

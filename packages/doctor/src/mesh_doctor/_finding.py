@@ -43,6 +43,7 @@ class Cause(StrEnum):
     ENVOY_MISSING = "envoy-missing"
     ENVOY_BROKEN = "envoy-broken"
     ENVOY_CRASHED = "envoy-crashed"
+    CLUSTERS_WARMING = "clusters-warming"
     ENVOY_REFUSED_RESTART = "envoy-refused-restart"
     AGENT_SILENT = "agent-silent"
     AGENT_NOT_READY = "agent-not-ready"

@@ -38,7 +38,12 @@ def fetch_certificates(*, address: str, port: int, envoy_port: int | None) -> Ma
     except CliError as raised:
         error = str(raised)
     agent = mapping(status, "certificate")
-    compared = envoy is not None and (_serial(agent) or any(_chains(envoy, "cert_chain")))
+    serves = envoy is not None and any(_chains(envoy, "cert_chain"))
+    if text(agent, "served_by"):
+        # The agent sees no secret of the other process: there is nothing to compare.
+        compared = envoy is not None and not serves
+    else:
+        compared = envoy is not None and bool(_serial(agent) or serves)
     differences = list(_differences(agent, envoy)) if envoy is not None and compared else None
     return {
         "spiffe_id": status.get("spiffe_id"),
@@ -63,6 +68,10 @@ def _differences(agent: Mapping[str, object], envoy: Mapping[str, object]) -> It
     """Compare the workload certificate and the roots, by their serials."""
     issued = _serial(agent)
     served = sorted({_serial(chain[0]) for chain in _chains(envoy, "cert_chain")})
+    if text(agent, "served_by"):
+        if not served:
+            yield "Envoy has no certificate of the other process"
+        return
     if not issued:
         if served:
             yield f"Envoy serves {', '.join(served)}, and the agent has no certificate"
@@ -110,6 +119,8 @@ def _rows(found: Mapping[str, object], now: datetime) -> Iterator[Row]:
         yield Row("agree", f"NO: {said}", Tone.BAD)
     elif found.get("envoy") is None:
         yield Row("agree", "not known: Envoy was not asked")
+    elif text(agent, "served_by"):
+        yield Row("agree", "not known: the agent sees no certificates of the other process")
     else:
         yield Row("agree", "neither has a certificate", Tone.BAD)
 

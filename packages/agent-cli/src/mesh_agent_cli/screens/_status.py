@@ -166,6 +166,11 @@ def _envoy(envoy: Mapping[str, object]) -> Iterator[Row]:
         parts.append(f"older ones finishing requests {retiring}")
     good = state in {"ready", "none", "not started", "-"}
     yield Row("Envoy", ", ".join(parts), Tone.PLAIN if good else Tone.DOUBTFUL)
+    if warming := number(envoy, "warming"):
+        names = envoy.get("warming_clusters")
+        named = f": {', '.join(map(str, names))}" if isinstance(names, list) and names else ""
+        said = f"{warming} clusters without endpoints or a secret that they name{named}"
+        yield Row("warming", said, Tone.DOUBTFUL, below=True)
     yield Row("bootstrap", text(envoy, "grpc_bootstrap"), below=True)
     yield Row("last crash", text(envoy, "last_crash"), Tone.DOUBTFUL, below=True)
     yield Row("last refusal", text(envoy, "last_refusal"), Tone.DOUBTFUL, below=True)

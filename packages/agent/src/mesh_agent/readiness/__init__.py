@@ -9,6 +9,8 @@
 | `files` | without Envoy: those that a gRPC application starts from are there | `_grpc_files.py` |
 | of any name | what the caller of `mesh_agent.run(conditions=...)` says | `../_common_start.py` |
 
+While Envoy is not, the reason names the clusters that are warming (`_warming.py`).
+
 An Envoy that starts from saved configuration meets `envoy` like any other, and the agent is ready.
 That it is stale is a detail: trouble told with readiness that does not decide it. Details are added
 in `../_envoy_watches.py`: `configuration` (refused, in the words of `_refusals.py`),

@@ -20,6 +20,7 @@ import xds_proxy
 from mesh_agent.readiness._gateway import DumpsConfiguration, no_listener_yet
 from mesh_agent.readiness._refusals import refusals
 from mesh_agent.readiness._stale import describe_unusable
+from mesh_agent.readiness._warming import warming_fault
 from mesh_lifecycle import Condition
 from mesh_protos import type_urls
 
@@ -27,7 +28,7 @@ log = logging.getLogger(__name__)
 
 STATS_FILTER = (
     r"^(cluster_manager\.cds|listener_manager\.lds)\.update_(success|rejected)$"
-    r"|^server\.state$|^listener_manager\.workers_started$"
+    r"|^server\.state$|^listener_manager\.workers_started$|^cluster_manager\.warming_clusters$"
 )
 
 _SLOWEST_POLL_S = 1.0
@@ -102,6 +103,8 @@ async def _until_good(
             seen, fault = judge(seen, stats, relay=relay.status)
             if fault is None and needs_listeners:
                 fault = await no_listener_yet(envoy.admin)
+            if fault is not None and (warming := await warming_fault(envoy.admin, stats)):
+                fault = f"{fault}; clusters: {warming}"
         except envoy_supervisor.AdminError as error:
             fault = str(error)
         if fault is None:

@@ -12,6 +12,7 @@ from msgspec import structs
 import envoy_supervisor
 import xds_proxy
 from mesh_agent.identity._token import describe_token
+from mesh_agent.readiness._warming import describe_warming
 from mesh_agent.status._parts import AgentParts
 from mesh_agent.status._process_metrics import process_age_s
 
@@ -40,7 +41,7 @@ async def describe(parts: AgentParts) -> Mapping[str, object]:
         "token": await describe_token(config.authority),
         "xds": _describe_xds(config.relay.upstream.address, parts.relay.status),
         "adaptations": [] if parts.adapter is None else parts.adapter.describe(),
-        "envoy": _describe_envoy(parts),
+        "envoy": await _describe_envoy(parts),
         "health_check": {} if parts.health is None else parts.health.describe(),
         "token_exchange": {} if parts.tokens is None else parts.tokens.describe(),
         "wasm": {} if parts.wasm is None else parts.wasm.describe(),
@@ -53,8 +54,10 @@ def _describe_agent() -> Mapping[str, object]:
     return {"pid": os.getpid(), "started_at": started_at.isoformat(timespec="seconds")}
 
 
-def _describe_envoy(parts: AgentParts) -> Mapping[str, object]:
+async def _describe_envoy(parts: AgentParts) -> Mapping[str, object]:
     """Returns Envoy's status; `admin` is the address of its admin interface.
+
+    warming: how many clusters Envoy has and does not use yet; warming_clusters: names of some.
 
     Where there is none, `grpc_bootstrap` is the file that a gRPC application starts from.
     """
@@ -67,6 +70,7 @@ def _describe_envoy(parts: AgentParts) -> Mapping[str, object]:
     return {
         **structs.asdict(parts.envoy.status),
         "admin": None if admin is None else str(admin),
+        **await describe_warming(parts.envoy.admin),
     }
 
 

@@ -185,6 +185,17 @@ def _envoy(envoy: Mapping[str, object]) -> Iterator[Finding]:
             f"{text(envoy, 'last_crash') or 'for an unknown reason'}",
             "look at its last lines in the agent's log",
         )
+    warming, names = envoy.get("warming"), envoy.get("warming_clusters")
+    if isinstance(warming, int) and warming > 0:
+        named = ", ".join(map(str, names[:10]))[:2000] if isinstance(names, list) else ""
+        yield warning(
+            "Envoy's configuration",
+            Cause.CLUSTERS_WARMING,
+            f"{warming} clusters are warming, Envoy does not use them yet: "
+            f"{named or 'it names none'}",
+            "they wait for endpoints or for a secret: look at what the control plane has of "
+            "these services; `mesh-agent request GET init_dump` tells what Envoy waits for",
+        )
     if text(envoy, "last_refusal"):
         yield warning(
             "Envoy's life",
