@@ -100,7 +100,7 @@ def usage(sessions: dict[str, Session]) -> str:
 def parse(
     arguments: list[str], sessions: dict[str, Session], packages: list[str]
 ) -> tuple[str, list[str]]:
-    """Turn `unit certclient -x`, or `unit(certclient) -x`, into nox's session name and the rest."""
+    """Turn `unit certclient -x`, or `unit(certclient) -- -x`, into nox's session and the rest."""
     rest = arguments[1:]
     name, _, package = arguments[0].partition("(")
     if name not in sessions:
@@ -109,6 +109,8 @@ def parse(
         package = package.rstrip(")")
     elif sessions[name].takes_package and rest and not rest[0].startswith("-"):
         package, rest = rest[0], rest[1:]
+    if rest and rest[0] == "--":  # as nox has it
+        rest = rest[1:]
     if not package:
         return name, rest
     if not sessions[name].takes_package:

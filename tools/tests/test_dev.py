@@ -73,6 +73,8 @@ def test_unknown_package_is_named_beside_those_that_exist(arguments: tuple[str, 
         (["unit", "ca", "-k", "csr"], "unit(ca)", ["-k", "csr"]),
         (["unit(ca)", "-k", "csr"], "unit(ca)", ["-k", "csr"]),
         (["unit", "-x"], "unit", ["-x"]),
+        (["chaos", "--", "--seed", "7"], "chaos", ["--seed", "7"]),
+        (["unit", "ca", "--", "-x"], "unit(ca)", ["-x"]),
     ],
 )
 def test_arguments_name_a_session_a_package_and_the_rest(
