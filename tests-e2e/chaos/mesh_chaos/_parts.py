@@ -49,13 +49,13 @@ class Part:
         """Return the Envoys of an agent: one, or two for the while of a hot restart."""
         return tuple(pid for pid in children_of(self.pid) if is_envoy(pid))
 
-    async def start(self) -> None:
-        """Start it again; it has ended before."""
+    async def start(self, environment: Mapping[str, str] | None = None) -> None:
+        """Start it again; it has ended before. environment: more variables, for this once."""
         spec = self.spec
         with spec.log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
                 *tied_command(self._command, end_signal=signal.SIGKILL),
-                env=self._environment,
+                env={**self._environment, **(environment or {})},
                 cwd=spec.directory,
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=log,

@@ -45,6 +45,7 @@ class Kind(StrEnum):
     CONTROL_PLANE_FEW_DESCRIPTORS = "control-plane-few-descriptors"
     CONTROL_PLANE_FULL_DISK = "control-plane-full-disk"
     CONTROL_PLANE_READ_ONLY_DISK = "control-plane-read-only-disk"
+    CONTROL_PLANE_CLOCK_JUMP = "control-plane-clock-jump"
     AUTHORITY_AWAY = "authority-away"
     AUTHORITY_SLOW = "authority-slow"
     NEW_ROOT = "new-root"
@@ -98,6 +99,7 @@ _SHAPES = {
     Kind.CONTROL_PLANE_FEW_DESCRIPTORS: _Shape(target=Target.CONTROL_PLANE, lasts_s=(2, 8)),
     Kind.CONTROL_PLANE_FULL_DISK: _Shape(target=Target.CONTROL_PLANE, lasts_s=(4, 12)),
     Kind.CONTROL_PLANE_READ_ONLY_DISK: _Shape(target=Target.CONTROL_PLANE, lasts_s=(4, 12)),
+    Kind.CONTROL_PLANE_CLOCK_JUMP: _Shape(target=Target.CONTROL_PLANE, lasts_s=(6, 12)),
     Kind.AUTHORITY_AWAY: _Shape(target=Target.AUTHORITY, lasts_s=(3, 15)),
     Kind.AUTHORITY_SLOW: _Shape(target=Target.AUTHORITY, lasts_s=(5, 15)),
     Kind.NEW_ROOT: _Shape(target=Target.CONTROL_PLANE),

@@ -18,7 +18,7 @@ from mesh_chaos._resolvers import Resolver, resolv_conf, resolvers
 from mesh_chaos._schedule import Kind
 from mesh_chaos._tested_mesh import SERVICES, Binaries, TestedMesh, mesh_text, put
 from mesh_chaos._waiting import NotSoon
-from mesh_chaos.faults._clocks import environment as clock_environment
+from mesh_chaos.faults._clocks import agent_environment as clock_environment
 from mesh_chaos.faults._storage import keep_state, until_saved
 from mesh_e2e import mesh_of
 from mesh_local import MeshPlan, RunningMesh, StateFolder

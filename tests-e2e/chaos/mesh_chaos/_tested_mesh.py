@@ -274,6 +274,21 @@ class TestedMesh:
 
         await soon(is_current, what=f"{workload} to have all that is current", seen=lambda: seen)
 
+    async def until_renewed(self, workload: str) -> None:
+        """Wait until an agent has a certificate that it has not now, and all that is current."""
+        before = self.workload(workload).status
+        old = None if before is None else before.serial
+
+        def is_renewed() -> bool:
+            now = self.workload(workload).status
+            return now is not None and now.serial not in (None, old)
+
+        def seen() -> object:
+            return self.workload(workload).status
+
+        await soon(is_renewed, what=f"{workload} to renew its certificate", seen=seen)
+        await self.until_current(workload)
+
     async def kill_envoys(self, workload: str) -> None:
         """Kill an agent's Envoys, and wait until the agent is ready again."""
         agent = self.agent(workload)

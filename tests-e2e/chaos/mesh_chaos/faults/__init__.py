@@ -39,6 +39,7 @@ ACTS: Mapping[Kind, Act] = {
     Kind.CONTROL_PLANE_FEW_DESCRIPTORS: _processes.control_plane_few_descriptors,
     Kind.CONTROL_PLANE_FULL_DISK: _storage.control_plane_full_disk,
     Kind.CONTROL_PLANE_READ_ONLY_DISK: _storage.control_plane_read_only_disk,
+    Kind.CONTROL_PLANE_CLOCK_JUMP: _clocks.control_plane_clock_jump,
     Kind.AUTHORITY_AWAY: _authority.authority_away,
     Kind.AUTHORITY_SLOW: _authority.authority_slow,
     Kind.NEW_ROOT: _authority.new_root,
@@ -63,6 +64,7 @@ def obstacles() -> dict[Kind, str]:
         Kind.CONTROL_PLANE_FULL_DISK: storage,
         Kind.CONTROL_PLANE_READ_ONLY_DISK: storage,
         Kind.AGENT_CLOCK_JUMP: clocks,
+        Kind.CONTROL_PLANE_CLOCK_JUMP: clocks,
         Kind.RESOLVER_DEAD: storage,
         Kind.RESOLVER_LYING: storage,
     }
