@@ -8,9 +8,19 @@ from typing import Any
 
 import pytest
 
-from mesh_e2e import Target, Unanswered, send
-from mesh_e2e._agents import own_address, put, running_agent
-from mesh_e2e._troubles import NAMESPACE, TOKEN, Plane, plane, workload
+from mesh_e2e import (
+    TOKEN,
+    Plane,
+    Target,
+    Unanswered,
+    own_address,
+    plane,
+    put,
+    running_agent,
+    send,
+    workload,
+)
+from mesh_e2e._troubles import NAMESPACE
 from mesh_testkit import until
 
 GROUP = """\
