@@ -30,6 +30,7 @@ class Observations:
     children: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     presented: dict[tuple[str, str], Presented] = field(default_factory=dict)
     shared_memory: set[Path] = field(default_factory=set)
+    tracebacks: list[str] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
     """What was left when all had ended."""
 
@@ -108,6 +109,20 @@ def issued_serials(tested: TestedMesh) -> dict[str, frozenset[str]]:
 def log_lines(folder: Path) -> dict[str, int]:
     """Return how many lines each log has."""
     return {file.stem: sum(1 for _ in file.open("rb")) for file in sorted(folder.glob("*.log"))}
+
+
+def tracebacks(folder: Path) -> list[str]:
+    """Return the last line of each traceback in the logs: no fault of others may cause one."""
+    found = []
+    for file in sorted(folder.glob("*.log")):
+        within = False
+        for line in file.read_text(errors="replace").splitlines():
+            if line.startswith("Traceback (most recent call last)"):
+                within = True
+            elif within and not line.startswith(" "):
+                within = False
+                found.append(f"{file.stem}: {line}")
+    return found
 
 
 def files_of(tested: TestedMesh) -> dict[str, int]:

@@ -13,6 +13,7 @@ from mesh_chaos._observing import (
     issued_serials,
     log_lines,
     observe,
+    tracebacks,
 )
 from mesh_chaos._schedule import Fault, Kind, apart_s, schedule
 from mesh_chaos._setting_up import WITH_A_CLOCK, tested_mesh
@@ -90,6 +91,7 @@ async def run(directory: Path, *, seed: int, seconds: float, only: Sequence[Kind
                 looking.result()
         outcome.issued = issued_serials(tested)
         await _end(tested)
+        seen.tracebacks = tracebacks(tested.mesh.state.logs)
     return outcome
 
 

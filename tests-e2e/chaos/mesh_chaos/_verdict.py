@@ -59,6 +59,7 @@ def findings(outcome: Outcome) -> list[str]:
             slack_s=_CLOCK_SLACK_S,
         ),
         *_growth(outcome),
+        *(f"a traceback in the log {each}" for each in outcome.observations.tracebacks),
         *(f"{each} is left behind" for each in outcome.observations.left),
     ]
 
