@@ -38,7 +38,8 @@ SLOWEST_S = 20
 MOST_MEMORY_MB = 2048
 LONGEST_BYTES = 4096
 _LONGEST_KEPT_BYTES = 2048
-_MOST_KEPT = 400
+_MOST_KEPT = 150
+_ORIGINAL = "original-"
 _EXECUTED = re.compile(r"^stat::number_of_executed_units:\s*(\d+)", re.MULTILINE)
 
 
@@ -162,7 +163,7 @@ def _run(file: Path, seconds: int, seed: int, *, keep: bool) -> Outcome:
         )
         took = time.monotonic() - began
         executed = _EXECUTED.search(done.stderr)
-        kept = _keep(file, inputs, command, directory) if keep and done.returncode == 0 else 0
+        kept = _keep(file, inputs) if keep and done.returncode == 0 else 0
     outcome = Outcome(
         name=name,
         executions=int(executed[1]) if executed else 0,
@@ -187,25 +188,22 @@ def _show(outcome: Outcome, file: Path) -> None:
         print(f"fuzz: again: python tools/fuzz.py --one {file} {FOUND}/INPUT", flush=True)
 
 
-def _keep(file: Path, inputs: Path, command: list[str], directory: str) -> int:
-    """Write the smallest set of inputs that reaches the same code; return how many are new."""
-    merged = Path(directory, "merged")
-    merged.mkdir()
-    subprocess.run(
-        [*command[:-1], str(merged), str(inputs), "-merge=1"],
-        cwd=directory,
-        capture_output=True,
-        check=True,
-    )
-    found = {each.read_bytes() for each in merged.iterdir()}
-    small = {each for each in found if 0 < len(each) <= _LONGEST_KEPT_BYTES}
+def _keep(file: Path, inputs: Path) -> int:
+    """Add the smallest inputs that reached new code to the corpus; return how many."""
     before = corpus(file)
-    chosen = [*before, *sorted(small - set(before), key=lambda each: (len(each), each))]
-    chosen = chosen[: max(_MOST_KEPT, len(before))]
+    found = {each.read_bytes() for each in inputs.iterdir() if not _is_original(each)}
+    small = {each for each in found - set(before) if 0 < len(each) <= _LONGEST_KEPT_BYTES}
+    room = max(0, _MOST_KEPT - len(before))
+    chosen = sorted(small, key=lambda each: (len(each), each))[:room]
     target = corpus_file(file)
     target.parent.mkdir(exist_ok=True)
-    target.write_text("".join(f"{base64.b64encode(each).decode()}\n" for each in chosen))
-    return len(chosen) - len(before)
+    lines = (base64.b64encode(each).decode() + "\n" for each in (*before, *chosen))
+    target.write_text("".join(lines))
+    return len(chosen)
+
+
+def _is_original(file: Path) -> bool:
+    return file.name.startswith(_ORIGINAL)
 
 
 def fuzz(file: Path, words: list[str]) -> None:
@@ -216,9 +214,9 @@ def fuzz(file: Path, words: list[str]) -> None:
     with atheris.instrument_imports(include=[each.import_name for each in distributions()]):
         fuzzer = load(file)
     directory = Path(words[0])
-    if directory.is_dir() and "-merge=1" not in words:
+    if directory.is_dir():
         for number, original in enumerate([*fuzzer.originals(), *corpus(file)]):
-            (directory / f"original-{number}").write_bytes(original)
+            (directory / f"{_ORIGINAL}{number}").write_bytes(original)
     longest = getattr(fuzzer, "LONGEST_BYTES", LONGEST_BYTES)
     limits = [f"-max_len={longest}", f"-timeout={SLOWEST_S}", f"-rss_limit_mb={MOST_MEMORY_MB}"]
     check: Callable[[bytes], None] = fuzzer.check

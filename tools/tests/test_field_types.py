@@ -128,7 +128,7 @@ def example(known: Known) -> dict[str, object]:
 
 def _has_default(kind: type, name: str) -> bool:
     if dataclasses.is_dataclass(kind):
-        (field,) = [each for each in dataclasses.fields(kind) if each.name == name] or [None]
+        field = next((each for each in dataclasses.fields(kind) if each.name == name), None)
         if field is None:
             return True
         missing = dataclasses.MISSING

@@ -157,7 +157,7 @@ async def hold(address: str, kind: str, stream: int, number: int, ends: Counter[
 
             sending = asyncio.create_task(send())
             try:
-                while await call.read() is not grpc.aio.EOF:
+                while await call.read() is not grpc.aio.EOF:  # type: ignore[attr-defined]  # stubs
                     pass
                 ends[f"{(await call.code()).name} {await call.details()}"[:200]] += 1
             except grpc.aio.AioRpcError as error:
