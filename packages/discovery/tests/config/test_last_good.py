@@ -366,3 +366,38 @@ def test_a_first_look_is_right_only_if_every_file_is(files: dict[str, str]) -> N
     objects = [object_key(o) for each in look(files).values() for o in each.content.objects]
     right = not any(each.content.problems for each in look(files).values())
     assert (not served_files.wrong) == (right and len(objects) == len(set(objects)))
+
+
+def test_of_a_file_at_odds_only_the_objects_of_others_are_told(
+    config_dir: Path, loader: ConfigLoader
+) -> None:
+    (config_dir / "a.yaml").write_text(policy("x"))
+    (config_dir / "b.yaml").write_text(policy("y"))
+    loader.load()
+    (config_dir / "a.yaml").write_text(policy("x") + "---\n" + policy("y"))
+
+    (problem,) = loader.load().problems
+
+    assert "a second PeerAuthentication" in problem.message
+    assert f"/y, the first is at {config_dir}/b.yaml:1;" in problem.message
+
+
+@pytest.mark.slow
+def test_thousands_of_files_fall_back_one_after_the_other(
+    config_dir: Path, loader: ConfigLoader
+) -> None:
+    """Each takes the name that the next one had, and the first is wrong; each keeps its own."""
+    count = 3000
+    names = [f"k{number:04}" for number in range(count)]
+    for name in names:
+        (config_dir / f"{name}.yaml").write_text(policy(name))
+    loader.load()
+    for number, name in enumerate(names):
+        (config_dir / f"{name}.yaml").write_text(policy(names[(number + 1) % count]))
+    (config_dir / f"{names[0]}.yaml").write_text("a: b\n")
+
+    load = loader.load()
+
+    assert served(load) == set(names)
+    assert len(load.wrong) == count
+    assert {each.kept_objects for each in load.wrong} == {1}

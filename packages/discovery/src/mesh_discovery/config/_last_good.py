@@ -6,7 +6,7 @@ object, one of them is wrong: the file that had the object keeps it; of two new 
 path has it.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mesh_configfile import Problem
@@ -99,9 +99,10 @@ def serve_last_good(
         if good is not None:
             served[path] = good
     wrong = {}
+    kept_of = _kept_of(served, problems, unlisted)
     for path, found in problems.items():
         known = before.wrong.get(former.get(path, path))
-        kept = [served[each] for each in served if each == path or _is_below(each, (path,))]
+        kept = kept_of.get(path, ())
         wrong[path] = WrongFile(
             file=path,
             problems=found,
@@ -146,7 +147,7 @@ def _edited(
 
 
 def _former_names(
-    before: ServedFiles, seen: Mapping[str, FoundFile], unlisted: Iterable[str]
+    before: ServedFiles, seen: Mapping[str, FoundFile], unlisted: Collection[str]
 ) -> dict[str, str]:
     """Return the former path of each wrong file that was renamed."""
     gone = {
@@ -167,35 +168,54 @@ def _problems(
     """Return the problems of each wrong file: its own, and objects that other files have.
 
     The last good contents agree with each other. So each file that falls back on its last good
-    content can only make further new contents wrong, and the loop ends.
+    content can only make further new contents wrong. It costs what the files have, however many
+    fall back one after the other.
     """
     wrong = {path: look.content.problems for path, look in seen.items() if look.content.problems}
+    new = {
+        path: look.content
+        for path, look in seen.items()
+        if path not in wrong and (path not in last_good or last_good[path].digest != look.digest)
+    }
+    if not new:
+        return wrong
+    had = _by_key(served.content for path, served in last_good.items() if path not in new)
+    at_odds: dict[str, tuple[Problem, ...]] = {}
+    falling = [
+        path for path, content in new.items() if not content.by_key.keys().isdisjoint(had.keys())
+    ]
+    holders = _holders(new)
     while True:
-        new = {
-            path: look.content
-            for path, look in seen.items()
-            if path not in wrong
-            and (path not in last_good or last_good[path].digest != look.digest)
-        }
-        if not new:
+        while falling:
+            path = falling.pop()
+            if new.pop(path, None) is None:
+                continue
+            at_odds.setdefault(path, ())
+            good = last_good.get(path)
+            for key, item in good.content.by_key.items() if good is not None else ():
+                had[key] = item
+                falling += holders.get(key, ())
+        twice = dict(_duplicates_among(new))
+        if not twice:
             break
-        had = _by_key(served.content for path, served in last_good.items() if path not in new)
-        kept = _kept(wrong, last_good)
-        found = dict(_duplicates(new, had, kept)) or dict(_duplicates_among(new))
-        if not found:
-            break
-        wrong |= found
-    # The problems name the objects that are in the way at the end, not in an earlier round.
-    at_odds = {path: seen[path].content for path in wrong if not seen[path].content.problems}
+        at_odds |= twice
+        falling = list(twice)
     if not at_odds:
         return wrong
-    had = _by_key(
-        (
-            *(served.content for path, served in last_good.items() if path not in new),
-            *new.values(),
-        )
-    )
-    return wrong | dict(_duplicates(at_odds, had, _kept(wrong, last_good)))
+    # The problems name the objects that are in the way at the end, not in an earlier round.
+    had |= _by_key(new.values())
+    kept = _kept((*wrong, *at_odds), last_good)
+    in_the_way = dict(_duplicates(at_odds, seen, had=had, last_good=last_good, kept=kept))
+    return wrong | {path: in_the_way.get(path) or found for path, found in at_odds.items()}
+
+
+def _holders(contents: Mapping[str, FileContent]) -> Mapping[ObjectKey, Sequence[str]]:
+    """Return the files that have an object of each key."""
+    found: dict[ObjectKey, list[str]] = {}
+    for path, content in contents.items():
+        for key in content.by_key:
+            found.setdefault(key, []).append(path)
+    return found
 
 
 def _kept(wrong: Iterable[str], last_good: Mapping[str, Served]) -> frozenset[str]:
@@ -213,22 +233,33 @@ def _by_key(contents: Iterable[FileContent]) -> dict[ObjectKey, ConfigObject]:
 
 
 def _duplicates(
-    new: Mapping[str, FileContent], had: Mapping[ObjectKey, ConfigObject], kept: frozenset[str]
+    at_odds: Iterable[str],
+    seen: Mapping[str, FoundFile],
+    *,
+    had: Mapping[ObjectKey, ConfigObject],
+    last_good: Mapping[str, Served],
+    kept: Collection[str],
 ) -> Iterator[tuple[str, tuple[Problem, ...]]]:
-    """Yield the new contents with objects that other files have."""
-    for path, content in new.items():
-        if content.by_key.keys().isdisjoint(had.keys()):
-            continue
+    """Yield the objects of new contents that other files have; the file's own are not in its way.
+
+    kept: the files that are served as they were before their mistakes.
+    """
+    for path in at_odds:
+        own = last_good[path].content.by_key if path in last_good else {}
         taken = [
-            (item, had[object_key(item)]) for item in content.objects if object_key(item) in had
+            (item, first)
+            for item in seen[path].content.objects
+            if (first := had.get(object_key(item))) is not None
+            and first is not own.get(object_key(item))
         ]
-        yield (
-            path,
-            tuple(
-                duplicate(item, first, remark=_KEPT if first.file in kept else "")
-                for item, first in taken
-            ),
-        )
+        if taken:
+            yield (
+                path,
+                tuple(
+                    duplicate(item, first, remark=_KEPT if first.file in kept else "")
+                    for item, first in taken
+                ),
+            )
 
 
 _KEPT = " as it was before its mistakes"
@@ -249,5 +280,26 @@ def _duplicates_among(
         yield path, tuple(duplicate(item, first) for item, first in duplicates)
 
 
-def _is_below(path: str, directories: Iterable[str]) -> bool:
-    return any(path.startswith(f"{directory}/") for directory in directories)
+def _kept_of(
+    served: Mapping[str, Served], wrong: Iterable[str], unlisted: Collection[str]
+) -> Mapping[str, Sequence[Served]]:
+    """Return what is served in the place of each wrong file, and of all below each directory."""
+    found = {path: [served[path]] for path in wrong if path in served}
+    for path, each in served.items() if unlisted else ():
+        for directory in _directories_of(path):
+            if directory in unlisted:
+                found.setdefault(directory, []).append(each)
+    return found
+
+
+def _is_below(path: str, directories: Collection[str]) -> bool:
+    return bool(directories) and any(each in directories for each in _directories_of(path))
+
+
+def _directories_of(path: str) -> Iterator[str]:
+    """Yield the directories that a path leads through, the innermost first."""
+    at = path.rfind("/")
+    while at > 0:
+        path = path[:at]
+        yield path
+        at = path.rfind("/")

@@ -2,8 +2,9 @@
 
 import logging
 import time
-from collections.abc import Callable, Mapping
-from typing import Protocol
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Protocol, TypeVar
 
 from mesh_configfile import Problem
 from mesh_discovery._metrics import Metrics
@@ -23,6 +24,10 @@ from mesh_discovery.push.key_sets._key_set_fetcher import KeySetFetcher
 from xds_server import PushRequest
 
 log = logging.getLogger(__name__)
+_T = TypeVar("_T")
+_MOST_LINES = 50
+"""Of one sort and one load: a file may have thousands of mistakes, and an edit moves them all."""
+_HARDLY_MEANT = "configuration that is hardly meant so"
 
 
 class Workloads(Protocol):
@@ -140,21 +145,24 @@ class ConfigStore:
     def _log_wrong_files(self, load: Load) -> None:
         before = {each.file: each for each in self.wrong}
         self._metrics.config_problems.set(len(load.problems))
+        new = []
         for each in load.wrong:
             known = before.pop(each.file, None)
-            if known is not None and known.problems == each.problems:
-                continue
+            if known is None or known.problems != each.problems:
+                new.append(each)
+        for wrong in _first_of(new, "configuration file is wrong"):
             log.error(
                 "configuration file is wrong, its last good content stays"
-                if each.kept_from is not None
+                if wrong.kept_from is not None
                 else "configuration file is wrong, nothing of it is served",
                 extra={
-                    "file": each.file,
-                    "problems": [str(problem) for problem in each.problems],
-                    "objects_kept": each.kept_objects,
+                    "file": wrong.file,
+                    "problems": [str(problem) for problem in wrong.problems[:_MOST_LINES]],
+                    "problem_count": len(wrong.problems),
+                    "objects_kept": wrong.kept_objects,
                 },
             )
-        for file in before:
+        for file in _first_of(list(before), "configuration file is no longer wrong"):
             log.info("configuration file is no longer wrong", extra={"file": file})
         self.wrong = load.wrong
 
@@ -207,32 +215,38 @@ class ConfigStore:
         before, self._judgement = self._judgement, judge(self.served.pending, self._judgement)
         known_warnings = frozenset(self._judged)
         self._judged = self._judgement.warnings
-        for warning in self._judged:
-            if warning not in known_warnings:
-                _log_warning(warning)
+        _log_new(_HARDLY_MEANT, self._judged, known_warnings)
         if before is not None and before.parts is self._judgement.parts:
             return
         found = self._judgement.problems
-        known = frozenset(self.unreachable)
-        for problem in found:
-            if problem not in known:
-                log.warning("configuration that can't be reached", extra={"what": str(problem)})
+        _log_new("configuration that can't be reached", found, frozenset(self.unreachable))
         self.unreachable = found
         self._metrics.config_unreachable.set(len(found))
 
     def _log_notes(self) -> None:
         """Log what has no effect, or hardly the one meant, each once for as long as it is so."""
-        for note in self.snapshot.notes:
-            if note not in self._logged_notes:
-                log.warning("configuration without effect", extra={"what": str(note)})
+        _log_new("configuration without effect", self.snapshot.notes, self._logged_notes)
         self._logged_notes = frozenset(self.snapshot.notes)
         warnings = self._warnings_of_objects
-        for warning in warnings:
-            if warning not in self._logged_warnings:
-                _log_warning(warning)
+        _log_new(_HARDLY_MEANT, warnings, self._logged_warnings)
         self._logged_warnings = frozenset(warnings)
         self._metrics.config_unsupported.set(len(self._logged_notes))
 
 
-def _log_warning(warning: Problem) -> None:
-    log.warning("configuration that is hardly meant so", extra={"what": str(warning)})
+def _log_new(message: str, found: Sequence[Problem], known: AbstractSet[Problem]) -> None:
+    new = [each for each in found if each not in known]
+    for each in _first_of(new, message):
+        log.warning(message, extra={"what": str(each)})
+
+
+def _first_of(found: Sequence[_T], what: str) -> Sequence[_T]:
+    """Return those that are logged one by one; how many there are is logged here, if they are more.
+
+    what: the message with which each is logged.
+    """
+    if len(found) > _MOST_LINES:
+        log.warning(
+            "more of a sort than are logged one by one, the status of this control plane has all",
+            extra={"what": what, "count": len(found), "logged": _MOST_LINES},
+        )
+    return found[:_MOST_LINES]
