@@ -9,7 +9,6 @@ negative or no number.
 import math
 import os
 import re
-from collections.abc import Iterator
 from datetime import timedelta
 from importlib import import_module
 from pathlib import Path
@@ -39,7 +38,14 @@ class _Field(NamedTuple):
     types: tuple[str, ...]
 
 
-_fields: dict[type, tuple[_Field, ...]] = {}
+class _Fields(NamedTuple):
+    """The fields of a class: those whose type is checked, and the names of the others."""
+
+    checked: tuple[_Field, ...]
+    others: tuple[str, ...]
+
+
+_fields: dict[type, _Fields] = {}
 
 
 def check_fields(config: object, *, error: type[Exception] = ValueError) -> None:
@@ -67,8 +73,8 @@ def _converted(config: object, error: type[Exception]) -> dict[str, object]:
     kind = type(config)
     fields = _fields.get(kind)
     if fields is None:
-        fields = _fields[kind] = _checked_fields(kind)
-    for name, types in fields:
+        fields = _fields[kind] = _fields_of(kind)
+    for name, types in fields.checked:
         value = getattr(config, name)
         if value is None and "None" in types:
             continue
@@ -82,19 +88,14 @@ def _converted(config: object, error: type[Exception]) -> dict[str, object]:
             raise TypeError(_refusal(kind, name, value, types))
         else:
             _check_amount(kind, name, value, error)
-    for name, value in _named_tuples(config, kind):
-        checked = with_checked_fields(value, error=error)
-        if checked is not value:
-            changed[name] = checked
-    return changed
-
-
-def _named_tuples(config: object, kind: type) -> Iterator[tuple[str, object]]:
-    """Yield the fields that are NamedTuples, such as limits: they are not checked when made."""
-    for name in _annotations(kind):
+    for name in fields.others:
         value = getattr(config, name, None)
+        # NamedTuples, such as limits, are not checked when they are made.
         if isinstance(value, tuple) and hasattr(value, "_fields"):
-            yield name, value
+            checked = with_checked_fields(value, error=error)
+            if checked is not value:
+                changed[name] = checked
+    return changed
 
 
 def _path(name: str, value: object, error: type[Exception]) -> Path:
@@ -133,19 +134,21 @@ def _refusal(kind: type, name: str, value: object, types: tuple[str, ...]) -> st
     return f"{name} of {kind.__name__} is {value!r}; it should be {wanted}"
 
 
-def _checked_fields(kind: type) -> tuple[_Field, ...]:
-    """Return the fields with a type to check.
+def _fields_of(kind: type) -> _Fields:
+    """Return the fields, by whether they have a type to check.
 
     Annotations are read as text: to evaluate them, modules would have to import at run time what
     they need for annotations only.
     """
-    found = []
+    checked, others = [], []
     for name, annotation in _annotations(kind).items():
         types = tuple(each.strip() for each in _text(annotation).split("|"))
         whole = all("[" not in each or each == _PATHS for each in types)
         if whole and not _CHECKED.isdisjoint(types):
-            found.append(_Field(name, types))
-    return tuple(found)
+            checked.append(_Field(name, types))
+        else:
+            others.append(name)
+    return _Fields(tuple(checked), tuple(others))
 
 
 def _annotations(kind: type) -> dict[str, object]:
