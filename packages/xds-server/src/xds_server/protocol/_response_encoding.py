@@ -141,4 +141,14 @@ def delta_tail(
 ) -> bytes:
     """Return the rest of a `DeltaDiscoveryResponse`."""
     same = _delta_tail(type_url, version, identifier) + _text(5, nonce)
-    return b"".join((*(_field(6, name.encode()) for name in removed), same)) if removed else same
+    return b"".join((*map(_removed_field, removed), same)) if removed else same
+
+
+_REMOVED_HEADS = tuple(bytes((6 << 3 | 2, length)) for length in range(0x80))
+
+
+def _removed_field(name: str) -> bytes:
+    """Return the name of a removed resource; a client may ask for any number that do not exist."""
+    encoded = name.encode()
+    length = len(encoded)
+    return _REMOVED_HEADS[length] + encoded if length < 0x80 else _field(6, encoded)

@@ -412,9 +412,9 @@ class Connection(Generic[C]):
     def _timed(self, answers: Iterator[Response | None]) -> Iterator[Response | None]:
         """Count the time that answers take to make as their holder's."""
         while True:
-            began = time.thread_time()
+            began = time.monotonic()
             answer = next(answers, _NO_MORE)
-            self._server.work_share.spent(self._holder, time.thread_time() - began)
+            self._server.work_share.spent(self._holder, time.monotonic() - began)
             if isinstance(answer, _NoMore):
                 return
             yield answer

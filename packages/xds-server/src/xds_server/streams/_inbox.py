@@ -107,7 +107,7 @@ class Inbox:
                 await self._rate.admit()
             if is_large:
                 await self._work_share.wait(self._holder)
-            began = time.thread_time() if is_large else 0.0
+            began = time.monotonic() if is_large else 0.0
             try:
                 request = self._parse(data)
             except Refused as refused:
@@ -121,7 +121,7 @@ class Inbox:
                 self._wake.set()
             del request
             if is_large:
-                self._work_share.spent(self._holder, time.thread_time() - began)
+                self._work_share.spent(self._holder, time.monotonic() - began)
         self.ended = True
         self._wake.set()
         await asyncio.get_running_loop().create_future()  # The worker ends when it has handled all.

@@ -214,8 +214,8 @@ class KeptOfStream:
 def _over(whose: str, size: int, most: int, knob: str) -> BadRequest:
     return BadRequest(
         grpc.StatusCode.RESOURCE_EXHAUSTED,
-        f"the names, versions and nodes of {whose} take {size / _MIB:.1f} MiB, of which at most"
-        f" {most / _MIB:.1f} MiB are kept ({knob}): subscribe to fewer names or on fewer streams",
+        f"the names, versions, nodes and requests of {whose} take {size / _MIB:.1f} MiB, of which"
+        f" at most {most / _MIB:.1f} MiB are kept ({knob}): subscribe to fewer names or on fewer streams",
     )
 
 

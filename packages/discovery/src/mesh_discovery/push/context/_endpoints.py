@@ -155,7 +155,14 @@ class Endpoints:
 
     def _find_known(self, shape: EndpointShape) -> frozenset[str]:
         scope = self._scopes.get(shape.scope)
-        gone = [each for each in shape.clusters if not _is_known(each, scope)]
+        services = scope.services
+        gone = [
+            each
+            for each in shape.clusters
+            # The first is quick, and is true of most names that a client makes up.
+            if (each.rpartition("|")[2] not in services and "_." not in each)
+            or not _is_known(each, scope)
+        ]
         return shape.clusters.difference(gone) if gone else shape.clusters
 
     def _make(self, shape: EndpointShape) -> _Assigned:
