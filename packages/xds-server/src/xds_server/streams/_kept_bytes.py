@@ -215,7 +215,8 @@ def _over(whose: str, size: int, most: int, knob: str) -> BadRequest:
     return BadRequest(
         grpc.StatusCode.RESOURCE_EXHAUSTED,
         f"the names, versions, nodes and requests of {whose} take {size / _MIB:.1f} MiB, of which"
-        f" at most {most / _MIB:.1f} MiB are kept ({knob}): subscribe to fewer names or on fewer streams",
+        f" at most {most / _MIB:.1f} MiB are kept ({knob}): subscribe to fewer names or on fewer"
+        " streams",
     )
 
 
