@@ -52,12 +52,14 @@ def check_configuration(
     mesh_networks: Path | None = None,
     allow_unsupported: bool = False,
     believe_timestamps: bool = False,
+    strict_namespaces: bool = False,
     against: Held | None = None,
     trust_domain: str = "cluster.local",
     domain: str = "cluster.local",
 ) -> Checked:
     """Read a configuration once and judge it.
 
+    strict_namespaces: as if a namespace governed its own hosts alone.
     against: what a proxy has, to be compared with what it would be given. Raises
     `NotComparableError`. trust_domain: unless the mesh config says another.
     """
@@ -72,7 +74,12 @@ def check_configuration(
         load = first_reading(loader.load, loader)
     except ConfigError as error:
         return Checked(objects=0, files=0, problems=error.problems, unreachable=(), notes=())
-    model = build_model(load.snapshot, default_trust_domain=trust_domain, domain=domain)
+    model = build_model(
+        load.snapshot,
+        default_trust_domain=trust_domain,
+        domain=domain,
+        strict_namespaces=strict_namespaces,
+    )
     judgement = judge(model)
     return Checked(
         objects=len(load.snapshot.objects),

@@ -29,6 +29,7 @@ BELIEVE_TIMESTAMPS = "MESH_DISCOVERY_BELIEVE_TIMESTAMPS"
 BELIEVE_PLAINTEXT = "MESH_DISCOVERY_BELIEVE_PLAINTEXT"
 PLAINTEXT_SECRETS = "MESH_DISCOVERY_PLAINTEXT_SECRETS"
 ALLOW_UNSUPPORTED = "MESH_DISCOVERY_ALLOW_UNSUPPORTED"
+STRICT_NAMESPACES = "MESH_DISCOVERY_STRICT_NAMESPACES"
 CA_SIGNERS = "MESH_DISCOVERY_CA_SIGNERS"
 KEY_SET_NETWORKS = "MESH_DISCOVERY_KEY_SET_NETWORKS"
 _BLOCKED_KEY_SETS = "BLOCKED_CIDRS_IN_JWKS_URIS"
@@ -114,6 +115,9 @@ class DiscoveryConfig:
     """Callers in plaintext that are believed get the keys of gateways too."""
     scope_gateways: bool = False
     """A Gateway is for routers of its own namespace alone."""
+    strict_namespaces: bool = False
+    """A namespace governs its own hosts alone: what it says of others' holds for its own clients,
+    and its Gateways are for its own routers."""
     key_set_guard: AddressGuard = field(default_factory=partial(AddressGuard, blocked=THIS_MACHINE))
     """Where key sets of RequestAuthentications are fetched: not at this machine's own addresses."""
     domain: str = "cluster.local"
@@ -172,6 +176,7 @@ class Flags:
     plaintext_secrets: bool = False
     key_set_networks: str = ""
     believe_plaintext: bool = False
+    strict_namespaces: bool = False
 
 
 def read_config(flags: Flags, environ: Mapping[str, str]) -> DiscoveryConfig:
@@ -198,6 +203,7 @@ def read_config(flags: Flags, environ: Mapping[str, str]) -> DiscoveryConfig:
         scope_gateways=reader.flag("PILOT_SCOPE_GATEWAY_TO_NAMESPACE"),
         believe_timestamps=flags.believe_timestamps or reader.flag(BELIEVE_TIMESTAMPS),
         believe_plaintext=flags.believe_plaintext or reader.flag(BELIEVE_PLAINTEXT),
+        strict_namespaces=flags.strict_namespaces or reader.flag(STRICT_NAMESPACES),
         plaintext_secrets=flags.plaintext_secrets or reader.flag(PLAINTEXT_SECRETS),
         key_set_guard=reader.key_set_guard(flags.key_set_networks),
         domain=reader.domain("--domain", flags.domain),

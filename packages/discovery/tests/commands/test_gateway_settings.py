@@ -27,6 +27,7 @@ FLAGS = Flags(
 def test_keys_stay_off_the_plaintext_port_and_gateways_are_for_all_namespaces() -> None:
     config = read_config(FLAGS, {})
     assert (config.plaintext_secrets, config.scope_gateways) == (False, False)
+    assert not config.strict_namespaces
 
 
 def test_flag_and_variables_change_that() -> None:
@@ -38,9 +39,12 @@ def test_flag_and_variables_change_that() -> None:
             "MESH_DISCOVERY_BELIEVE_PLAINTEXT": "true",
             "MESH_DISCOVERY_PLAINTEXT_SECRETS": "true",
             "PILOT_SCOPE_GATEWAY_TO_NAMESPACE": "true",
+            "MESH_DISCOVERY_STRICT_NAMESPACES": "true",
         },
     )
     assert (config.plaintext_secrets, config.scope_gateways) == (True, True)
+    assert config.strict_namespaces
+    assert read_config(replace(FLAGS, strict_namespaces=True), {}).strict_namespaces
 
 
 def test_keys_go_over_plaintext_only_to_callers_that_are_believed() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from mesh_discovery.config._loader import ConfigLoader
 from mesh_discovery.model._model import build_model
-from mesh_discovery.model._visibility import visible_services
+from mesh_discovery.model.namespaces._visibility import visible_services
 from planes import entry
 
 GATEWAY = """\

@@ -33,6 +33,8 @@ def routes_of(spec: dict[str, Any]) -> list[route_components_pb2.Route] | None:
         name="v",
         spec=resolved_spec(read, "a", "cluster.local"),
         export_to=frozenset({"*"}),
+        mesh_export_to=frozenset({"*"}),
+        governed=frozenset(),
     )
     place = RoutePlace(80, gateway="a/g", namespace="a")
     scope = Scope(key=ScopeKey("a"), services={}, egress=())

@@ -1,5 +1,6 @@
 """Networks: which endpoints are in which, and the gateways of each."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from mesh_discovery.config.kinds.kubernetes._cluster_objects import NAMESPACE
 from mesh_discovery.config.kinds.kubernetes._service import KUBERNETES_SERVICE
 from mesh_discovery.model._model import MeshModel, build_model
 from mesh_discovery.model._networks import NetworkGateway
+from mesh_discovery.plan.reachability._judgement import judge
 from mesh_discovery.push._changes import difference
 from mesh_objects import object_of, pod, service, service_entry, slice_of, snapshot, workload_entry
 
@@ -34,6 +36,18 @@ def gateway_service(*addresses: str, **labels: str) -> ConfigObject:
         labels={**N2, **labels},
         status={"loadBalancer": {"ingress": [{"ip": each} for each in addresses]}},
     )
+
+
+def test_in_a_strict_mesh_a_label_makes_gateways_of_the_root_namespace_alone() -> None:
+    own = gateway_service("192.0.2.1")
+    foreign = replace(gateway_service("192.0.2.66"), namespace="evil")
+
+    free, strict = (model(own, foreign, strict_namespaces=each) for each in (False, True))
+
+    assert {each.address for each in free.networks.gateways_of("n2")} == {"192.0.2.1", "192.0.2.66"}
+    assert [each.address for each in strict.networks.gateways_of("n2")] == ["192.0.2.1"]
+    (told,) = (each for each in judge(strict).problems if "metadata" in each.field)
+    assert "name it in MeshNetworks" in told.message
 
 
 def network_of(*objects: ConfigObject) -> list[str]:

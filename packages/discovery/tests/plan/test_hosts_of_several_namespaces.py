@@ -9,7 +9,7 @@ from mesh_discovery.config._file_content import FileContent
 from mesh_discovery.config._objects import read_object
 from mesh_discovery.config._snapshot import snapshot_of
 from mesh_discovery.model._model import MeshModel, build_model
-from mesh_discovery.model._visibility import visible_services
+from mesh_discovery.model.namespaces._visibility import visible_services
 from mesh_discovery.plan.reachability._judgement import unreachable
 
 HOST = "web.one.svc.cluster.local"

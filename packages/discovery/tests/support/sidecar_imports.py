@@ -14,7 +14,7 @@ from mesh_discovery.config.kinds.virtual_service._kind import VIRTUAL_SERVICE
 from mesh_discovery.config.kinds.virtual_service._matches import HttpMatch
 from mesh_discovery.config.kinds.virtual_service._spec import HttpRoute, VirtualServiceSpec
 from mesh_discovery.model._services import Port, Registry, Service
-from mesh_discovery.model._visibility import visible_services
+from mesh_discovery.model.namespaces._visibility import visible_services
 from mesh_discovery.model.sidecars._imports import Imports
 from mesh_discovery.model.sidecars._indices import Indices
 from mesh_discovery.model.virtual_services._virtual_services import VirtualServices

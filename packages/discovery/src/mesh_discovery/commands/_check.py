@@ -11,6 +11,7 @@ from mesh_discovery.commands._options import (
     CONFIG_DIR,
     MESH_CONFIG,
     MESH_NETWORKS,
+    STRICT_NAMESPACES,
     fail,
 )
 
@@ -28,6 +29,7 @@ def check(
     *,
     allow_unsupported: Annotated[bool, ALLOW_UNSUPPORTED] = False,
     believe_timestamps: Annotated[bool, BELIEVE_TIMESTAMPS] = False,
+    strict_namespaces: Annotated[bool, STRICT_NAMESPACES] = False,
     against: Annotated[
         str,
         typer.Option(
@@ -59,6 +61,7 @@ def check(
             mesh_networks=mesh_networks,
             allow_unsupported=allow_unsupported,
             believe_timestamps=believe_timestamps,
+            strict_namespaces=strict_namespaces,
             against=fetch_held(against) if against else None,
             trust_domain=trust_domain,
             domain=domain,

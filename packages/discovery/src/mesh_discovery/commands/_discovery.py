@@ -22,6 +22,7 @@ from mesh_discovery.commands._options import (
     CONFIG_DIR,
     MESH_CONFIG,
     MESH_NETWORKS,
+    STRICT_NAMESPACES,
     fail,
 )
 from mesh_lifecycle import LogLevelError, configure_logging
@@ -134,6 +135,7 @@ def discovery(  # noqa: PLR0917  (typer reads options by name)
     ] = "",
     allow_unsupported: Annotated[bool, ALLOW_UNSUPPORTED] = False,  # noqa: FBT002  (likewise)
     believe_timestamps: Annotated[bool, BELIEVE_TIMESTAMPS] = False,  # noqa: FBT002  (likewise)
+    strict_namespaces: Annotated[bool, STRICT_NAMESPACES] = False,  # noqa: FBT002  (likewise)
     log_level: Annotated[
         str, typer.Option("--log-level", "--log_output_level", help="debug, info, warn, error.")
     ] = "info",
@@ -165,6 +167,7 @@ def discovery(  # noqa: PLR0917  (typer reads options by name)
         allow_unsupported=allow_unsupported,
         believe_timestamps=believe_timestamps,
         plaintext_secrets=plaintext_secrets,
+        strict_namespaces=strict_namespaces,
         key_set_networks=key_set_networks,
         believe_plaintext=believe_plaintext,
     )

@@ -24,6 +24,13 @@ BELIEVE_TIMESTAMPS = typer.Option(
     "tenant writes, such as exports of a cluster.",
 )
 
+STRICT_NAMESPACES = typer.Option(
+    "--strict-namespaces",
+    envvar=_config.STRICT_NAMESPACES,
+    help="A namespace governs its own hosts alone: what it says of others' holds for its own "
+    "clients.",
+)
+
 # Parsed here: typer itself would look at the file, for as long as a mount takes to answer.
 CONFIG_DIR = typer.Option(
     "--config-dir",

@@ -40,6 +40,10 @@ class Gateway:
         """Tell whether it is for a router of this namespace, with labels, that serves hosts."""
         if self.own_namespace_only and namespace != self.namespace:
             return False
+        return self.fits(labels, hosts)
+
+    def fits(self, labels: Labels, hosts: Collection[str]) -> bool:
+        """Tell whether it selects a router with these labels that serves these hosts."""
         if self.services:
             return not self.services.isdisjoint(hosts)
         return self.spec.selector.items() <= dict(labels).items()
@@ -80,6 +84,23 @@ class Gateways:
     ) -> tuple[Gateway, ...]:
         """Return the Gateways of a router, oldest first; hosts: of the services that it serves."""
         return tuple(each for each in self.gateways if each.selects(namespace, labels, hosts))
+
+    def withheld_from(
+        self, namespace: str, labels: Labels, hosts: Collection[str] = ()
+    ) -> tuple[Gateway, ...]:
+        """Return the Gateways whose selector has a router that they are not for.
+
+        Those of the Gateway API are never meant for routers of other namespaces.
+        """
+        if not self._own_namespace_only:
+            return ()
+        return tuple(
+            each
+            for each in self.gateways
+            if each.namespace != namespace
+            and each.fits(labels, hosts)
+            and OWN_NAMESPACE not in self.object_of(each).annotations
+        )
 
     def object_of(self, gateway: Gateway) -> ConfigObject:
         """Return the object that a Gateway was made of, which knows its file and line."""

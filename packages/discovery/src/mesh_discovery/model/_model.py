@@ -20,6 +20,7 @@ from mesh_discovery.config.kinds._peer_authentication import (
 from mesh_discovery.config.kinds._workload_group import WORKLOAD_GROUP
 from mesh_discovery.config.kinds.destination_rule._kind import DESTINATION_RULE
 from mesh_discovery.config.kinds.gateway._kind import GATEWAY
+from mesh_discovery.config.kinds.kubernetes._cluster_objects import NAMESPACE
 from mesh_discovery.config.kinds.kubernetes._secret import SECRET
 from mesh_discovery.config.kinds.mesh_config._spec import MeshConfigSpec
 from mesh_discovery.config.kinds.sidecar._kind import SIDECAR
@@ -45,6 +46,7 @@ from mesh_discovery.model._secrets import NO_SECRETS, Secrets
 from mesh_discovery.model._services import Service
 from mesh_discovery.model.gateway_api._of_snapshot import gateway_api_of, oldest_first
 from mesh_discovery.model.gateway_api._translation import NO_GATEWAY_API, GatewayApi
+from mesh_discovery.model.namespaces._host_owners import NO_OWNERS, HostOwners, host_owners
 from mesh_discovery.model.policies._key_sets import NO_KEY_SETS, KeySets
 from mesh_discovery.model.policies._workload_rules import NO_WORKLOAD_RULES, WorkloadRules
 from mesh_discovery.model.registry._made_services import MadeServices, made_of
@@ -92,6 +94,7 @@ class MeshModel:
     """The Gateway API's objects; the rules that they are translated to are among the others."""
     networks: Networks = NO_NETWORKS
     workload_groups: tuple[ConfigObject, ...] = field(default=(), compare=False, repr=False)
+    owners: HostOwners = NO_OWNERS
     made: MadeServices = field(default_factory=MadeServices, compare=False, repr=False)
     """The services by the objects that they were made of, for the model that replaces this one."""
 
@@ -163,6 +166,7 @@ def build_model(
     default_trust_domain: str = "cluster.local",
     domain: str = "cluster.local",
     scope_gateways: bool = False,
+    strict_namespaces: bool = False,
     resolved: Mapping[str, tuple[str, ...]] | None = None,
     reports: Mapping[Place, bool] | None = None,
     key_sets: KeySets = NO_KEY_SETS,
@@ -171,16 +175,27 @@ def build_model(
     """Derive the mesh from a snapshot; mesh config's trustDomain wins over the default.
 
     domain: the DNS suffix of Kubernetes services. scope_gateways: a Gateway is for routers of its
-        own namespace alone. resolved: the addresses of host names of network gateways. reports:
+        own namespace alone. strict_namespaces: a namespace governs its own hosts alone, and
+        Gateways are scoped. resolved: the addresses of host names of network gateways. reports:
         whether the applications at addresses of namespaces are healthy, where their proxies have
         said so. key_sets: those that were fetched. before: the model that this one replaces;
         services keep the addresses allocated for them there.
     """
+    owners = (
+        host_owners(
+            snapshot.of_kind(NAMESPACE),
+            root_namespace=snapshot.mesh_config.root_namespace,
+            domain=domain,
+        )
+        if strict_namespaces
+        else NO_OWNERS
+    )
     made = made_of(
         snapshot,
         domain=domain,
         resolved=resolved,
         reports=reports,
+        owners=owners,
         before=before.made if before is not None else None,
     )
     secrets = Secrets.of(snapshot.of_kind(SECRET), before.secrets if before is not None else None)
@@ -189,6 +204,7 @@ def build_model(
         services=made.combined.by_key,
         secrets=secrets,
         domain=domain,
+        owners=owners,
         before=before.gateway_api if before is not None else None,
     )
     gateways = oldest_first(snapshot.of_kind(GATEWAY), gateway_api.gateways)
@@ -196,6 +212,7 @@ def build_model(
         oldest_first(snapshot.of_kind(VIRTUAL_SERVICE), gateway_api.virtual_services),
         export_to=snapshot.mesh_config.default_virtual_service_export_to,
         counts=VirtualHostCounts(made.services, gateways),
+        owners=owners,
         before=before.virtual_services if before is not None else None,
     )
     return MeshModel(
@@ -204,6 +221,7 @@ def build_model(
         services=made.services,
         auto_allocated=made.inputs.allocated,
         networks=made.inputs.settings.networks,
+        owners=owners,
         made=made,
         rules=RuleObjects.of(snapshot, (*gateway_api.gateways, *gateway_api.virtual_services)),
         gateway_api=gateway_api,
@@ -227,7 +245,7 @@ def build_model(
         gateways=Gateways.of(
             gateways,
             before.gateways if before is not None else None,
-            own_namespace_only=scope_gateways,
+            own_namespace_only=scope_gateways or owners.is_strict,
         ),
         secrets=secrets,
         workload_groups=snapshot.of_kind(WORKLOAD_GROUP),

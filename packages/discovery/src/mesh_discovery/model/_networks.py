@@ -95,15 +95,22 @@ def networks_of(
     *,
     domain: str,
     resolved: Mapping[str, tuple[str, ...]] | None = None,
+    labelled_in: str | None = None,
 ) -> Networks:
     """Find the networks of a mesh.
 
     services: the Kubernetes services. resolved: the addresses of host names of gateways.
+    labelled_in: the namespace in which a label makes a service a gateway; None: in each.
     """
     services = tuple(services)
     found = [
         *_configured(spec or MeshNetworksSpec(), services, domain),
-        *(gateway for each in services for gateway in _labelled(each)),
+        *(
+            gateway
+            for each in services
+            if labelled_in in (None, each.namespace)
+            for gateway in _labelled(each)
+        ),
     ]
     by_network: dict[str, set[NetworkGateway]] = {}
     for gateway in found:

@@ -140,6 +140,8 @@ class Service:
     """`NAME` or `NAME:PATH` of the cookie that keeps a session at its endpoint."""
     session_header: str = ""
     """The header that does."""
+    takes_any_address: bool = True
+    """Whether a port of it may be listened for at all addresses, where clients tell no host."""
 
     @property
     def is_headless(self) -> bool:
@@ -252,5 +254,6 @@ class Service:
             self.traffic_distribution,
             self.session_cookie,
             self.session_header,
+            self.takes_any_address,
             endpoints,
         )

@@ -181,6 +181,8 @@ def wanted_listeners(
         return
     cluster = f"outbound|{port.number}||{service.host}"
     own = service.virtual_addresses or named
+    if not own and not service.takes_any_address:
+        return
     for bind in own or (address,):
         yield TcpOutbound(
             bind=bind, port=port.number, cluster=cluster, is_virtual_address=bool(own)

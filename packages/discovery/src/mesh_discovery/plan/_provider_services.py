@@ -21,12 +21,14 @@ def provider_service(service: str, port: int, model: MeshModel) -> ProviderServi
     """Find a provider's service, given as `namespace/host` or as a host.
 
     None if there is no such service or port, or several namespaces have the host that is given
-    alone.
+    alone: then those count that are exported to all.
     """
     namespace, slash, host = service.rpartition("/")
     host = host.lower()
     if not slash:
         found = tuple(model.indices.services.find(ANY, host))
+        if len(found) > 1:
+            found = tuple(key for key in found if ANY in model.by_key[key].export_to)
         if len(found) != 1:
             return None
         ((namespace, _),) = found

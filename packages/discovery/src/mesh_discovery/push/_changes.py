@@ -55,6 +55,8 @@ def difference(old: MeshModel | None, new: MeshModel) -> PushRequest | None:
     """
     if old is None or old.mesh_config != new.mesh_config or old.trust_domain != new.trust_domain:
         return PushRequest(triggers=("global",), reasons=("MeshConfig",))
+    if old.owners != new.owners:
+        return PushRequest(triggers=("global",), reasons=("Namespaces",))
     if old.networks != new.networks:
         return PushRequest(triggers=("global",), reasons=("MeshNetworks",))
     services: set[ConfigKey] = set()

@@ -68,6 +68,7 @@ class ConfigStore:
         trust_domain: str,
         domain: str = "cluster.local",
         scope_gateways: bool = False,
+        strict_namespaces: bool = False,
         workloads: Workloads = NO_WORKLOADS,
         gateways: GatewayNames | None = None,
         key_sets: KeySetFetcher | None = None,
@@ -76,6 +77,7 @@ class ConfigStore:
 
         trust_domain: unless the mesh config says another. domain: the suffix of hosts of the mesh.
         scope_gateways: a Gateway is for routers of its own namespace alone.
+        strict_namespaces: a namespace governs its own hosts alone.
         workloads: those that are known by their proxies; `rebuild` after a change of them.
         gateways: looks up the names of network gateways; None: they are used as names alone.
         key_sets: fetches those by which tokens are checked; None: none is fetched.
@@ -86,6 +88,7 @@ class ConfigStore:
         self._default_trust_domain = trust_domain
         self._domain = domain
         self._scope_gateways = scope_gateways
+        self._strict_namespaces = strict_namespaces
         self._workloads = workloads
         self._gateways = gateways
         self._key_sets = key_sets
@@ -193,6 +196,7 @@ class ConfigStore:
             default_trust_domain=self._default_trust_domain,
             domain=self._domain,
             scope_gateways=self._scope_gateways,
+            strict_namespaces=self._strict_namespaces,
             resolved=self._gateways.addresses if self._gateways is not None else None,
             reports=self._workloads.reports,
             key_sets=self._key_sets.key_sets if self._key_sets is not None else NO_KEY_SETS,

@@ -127,6 +127,7 @@ async def read_configuration(
         trust_domain=config.trust_domain,
         domain=config.domain,
         scope_gateways=config.scope_gateways,
+        strict_namespaces=config.strict_namespaces,
         workloads=workloads,
         gateways=gateways,
         key_sets=key_sets,

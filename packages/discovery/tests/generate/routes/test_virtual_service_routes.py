@@ -47,7 +47,12 @@ def made(http: str, place: RoutePlace | None = None) -> list[dict[str, Any]]:
     assert spec is not None
     resolved = resolved_spec(spec, "a", "cluster.local")
     virtual_service = VirtualService(
-        namespace="a", name="v", spec=resolved, export_to=frozenset({"*"})
+        namespace="a",
+        name="v",
+        spec=resolved,
+        export_to=frozenset({"*"}),
+        mesh_export_to=frozenset({"*"}),
+        governed=frozenset(),
     )
     place = place or RoutePlace(80, namespace="a")
     scope = Scope(key=ScopeKey("a"), services={}, egress=())

@@ -1,7 +1,7 @@
 """Which connections each server of a gateway takes, and where they go."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
@@ -27,10 +27,16 @@ class Bound:
     spec: VirtualServiceSpec
     name: str = "vs"
     namespace: str = "shop"
+    own: frozenset[str] | None = None
+    """The hosts that are its namespace's; None: all."""
 
     @property
     def hosts(self) -> tuple[str, ...]:
         return self.spec.hosts
+
+    @property
+    def governed(self) -> frozenset[str]:
+        return frozenset(self.hosts) if self.own is None else self.own
 
 
 def virtual_service(name: str = "vs", namespace: str = "shop", **spec: Any) -> Bound:
@@ -157,7 +163,11 @@ def test_sni_names_that_are_taken_are_left_out_and_told() -> None:
             routes("rest", "*"),
         ],
     )
-    assert [names for names, _ in summary(found)] == [("a.example",), (), ("ended.example",)]
+    assert [names for names, _ in summary(found)] == [
+        ("a.example",),
+        ("*.example",),
+        ("ended.example",),
+    ]
     assert [each.reason for each in found.left_out] == [
         (
             "a TLS route of VirtualService shop/new: its SNI name a.example on port 443 is that of "
@@ -242,4 +252,35 @@ def test_server_serves_the_hosts_that_it_and_a_virtual_service_both_have(
     server_hosts: list[str], hosts: list[str], both: list[str]
 ) -> None:
     parsed = [parse_server_host(each, "shop") for each in server_hosts]
-    assert list(bound_hosts(parsed, namespace="two", hosts=hosts)) == both
+    found = virtual_service(namespace="two", hosts=hosts)
+    assert list(bound_hosts(parsed, found, gateway_namespace="shop")) == both
+
+
+@pytest.mark.parametrize(
+    ("server_host", "namespace", "governed", "both"),
+    [
+        ("*.example", "shop", [], ["a.example"]),
+        ("*.example", "two", [], []),
+        ("*/*.example", "two", [], []),
+        ("*.example", "two", ["a.example"], ["a.example"]),
+        ("*.example", "two", ["b.example"], []),
+        ("two/*.example", "two", [], ["a.example"]),
+        ("two/*.example", "three", ["a.example"], []),
+    ],
+)
+def test_a_host_given_to_any_is_for_the_namespace_whose_it_is(
+    server_host: str, namespace: str, governed: list[str], both: list[str]
+) -> None:
+    found = replace(
+        virtual_service(namespace=namespace, hosts=["a.example"]), own=frozenset(governed)
+    )
+    parsed = [parse_server_host(server_host, "shop")]
+    assert list(bound_hosts(parsed, found, gateway_namespace="shop")) == both
+
+
+def test_a_tls_route_has_the_names_that_its_server_gives_and_no_others() -> None:
+    route = virtual_service(
+        hosts=["a.example", "b.example"],
+        tls=[{"match": [{"sniHosts": ["b.example"]}], "route": to("s")}],
+    )
+    assert summary(chains([server("TLS", "a.example", **PASSTHROUGH)], [route])) == []

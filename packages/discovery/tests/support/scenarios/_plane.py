@@ -112,7 +112,9 @@ def refusals(clients: Iterable[ClientStatus]) -> list[str]:
 
 
 @asynccontextmanager
-async def scene_plane(directory: Path, ca_dir: Path) -> AsyncIterator[ScenePlane]:
+async def scene_plane(
+    directory: Path, ca_dir: Path, *, strict_namespaces: bool = False
+) -> AsyncIterator[ScenePlane]:
     """Serve xDS over a configuration directory, on a free port of 127.0.0.1."""
     config = DiscoveryConfig(
         config_dir=directory,
@@ -135,6 +137,7 @@ async def scene_plane(directory: Path, ca_dir: Path) -> AsyncIterator[ScenePlane
         loader.load(),
         metrics=Metrics(registry, version="0"),
         trust_domain=config.trust_domain,
+        strict_namespaces=strict_namespaces,
         workloads=workloads,
         key_sets=key_sets,
     )

@@ -311,14 +311,19 @@ def _note_names(context: ssl.SSLContext | None, names: list[str | None]) -> None
 
 @asynccontextmanager
 async def opened_scene(
-    *, tmp_path: Path, socket_dir: Path, envoy_binary: Path
+    *, tmp_path: Path, socket_dir: Path, envoy_binary: Path, strict_namespaces: bool = False
 ) -> AsyncIterator[Scene]:
-    """Run a control plane over an empty mesh, and all that is started beside it, for a block."""
+    """Run a control plane over an empty mesh, and all that is started beside it, for a block.
+
+    strict_namespaces: each namespace governs its own hosts alone.
+    """
     directory = tmp_path / "scene"
     directory.mkdir()
     (directory / "mesh_config.yaml").write_text(MESH_CONFIG)
     async with AsyncExitStack() as stack:
         network = stack.enter_context(claimed_network())
-        plane = await stack.enter_async_context(scene_plane(directory, tmp_path / "scene-ca"))
+        plane = await stack.enter_async_context(
+            scene_plane(directory, tmp_path / "scene-ca", strict_namespaces=strict_namespaces)
+        )
         scene = Scene(plane, network, tmp_path, socket_dir, envoy_binary, _stack=stack)
         yield scene

@@ -7,13 +7,14 @@ plane that starts with the new documents would give it.
 """
 
 from told._documents import document, egress, route, service
-from told._mesh import Change, Mesh, References
+from told._mesh import Change, Mesh, References, StrictMesh
 from told._proxies import router, sidecar
 
 __all__ = [
     "Change",
     "Mesh",
     "References",
+    "StrictMesh",
     "document",
     "egress",
     "route",

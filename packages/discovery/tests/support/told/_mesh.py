@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import ClassVar
 
 from envoy.config.cluster.v3.cluster_pb2 import Cluster
 from envoy.config.endpoint.v3.endpoint_pb2 import ClusterLoadAssignment
@@ -13,7 +14,7 @@ from envoy.extensions.filters.network.http_connection_manager.v3 import (
 
 from mesh_discovery import ConfigLoader
 from mesh_discovery.config._snapshot import Snapshot
-from mesh_discovery.model._model import build_model
+from mesh_discovery.model._model import MeshModel, build_model
 from mesh_discovery.plan._proxy import Proxy
 from mesh_discovery.push._affected import needs_push
 from mesh_discovery.push._changes import difference
@@ -88,15 +89,25 @@ def _named_in(resource: Resource) -> Iterable[str]:
 class Mesh:
     """Serves models made of documents, as the control plane does between its files and gRPC."""
 
+    strict: ClassVar[bool] = False
+
     def __init__(self, directory: Path, **documents: str) -> None:
         """directory: an empty one, for the documents: a file of its name for each."""
         self._directory = directory
         self._loader = ConfigLoader(directory)
-        self._model = build_model(self._loaded(documents))
+        self._model = self._built(self._loaded(documents))
         self._served = ServedContext(self._model)
         self._generators = generators(self._served, bundle_pem=lambda: b"")
         self._references = References()
         self._connected: dict[Proxy, _Connected] = {}
+
+    def _built(self, snapshot: Snapshot, before: MeshModel | None = None) -> MeshModel:
+        return build_model(snapshot, strict_namespaces=self.strict, before=before)
+
+    @property
+    def model(self) -> MeshModel:
+        """The model that is served."""
+        return self._model
 
     def connect(self, *proxies: Proxy) -> None:
         """Give proxies all that they ask for."""
@@ -120,7 +131,7 @@ class Mesh:
     def change(self, **documents: str | None) -> Change:
         """Replace documents, or remove them, push, and compare with what had to be sent."""
         before, snapshot = self._model, self._loaded(documents)
-        self._model = build_model(snapshot, before=before)
+        self._model = self._built(snapshot, before)
         push = difference(before, self._model)
         self._served.pending = self._model
         if push is not None:
@@ -211,6 +222,12 @@ class Mesh:
         self, connected: _Connected, url: str, watch: Watch, push: PushRequest | None
     ) -> Generated | None:
         return self._generators[url].generate(connected.client, watch, push)
+
+
+class StrictMesh(Mesh):
+    """A mesh in which each namespace governs its own hosts alone."""
+
+    strict = True
 
 
 def _versions(resources: Resources) -> dict[str, str]:

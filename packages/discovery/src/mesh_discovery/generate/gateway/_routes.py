@@ -89,7 +89,7 @@ def _entries(
     entries: dict[str, _Entry] = {}
     for server in servers:
         for each in bound(server.gateway_key):
-            both = bound_hosts(server.hosts, namespace=each.namespace, hosts=each.hosts)
+            both = bound_hosts(server.hosts, each, gateway_namespace=server.namespace)
             routes = routes_of(each, server) if both else None
             for host in both if routes is not None else ():
                 entry = entries.setdefault(host, _Entry())

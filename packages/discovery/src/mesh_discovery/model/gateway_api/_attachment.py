@@ -11,10 +11,12 @@ from mesh_discovery.config.kinds.gateway_api._gateway import (
     Requirement,
 )
 from mesh_discovery.config.kinds.gateway_api._references import ParentReference
+from mesh_discovery.config.kinds.kubernetes._cluster_objects import HOSTS
 from mesh_discovery.model.gateway_api._conditions import Condition
 from mesh_discovery.model.gateway_api._hostnames import intersection
 from mesh_discovery.model.gateway_api._listeners import BoundListener
 from mesh_discovery.model.gateway_api._surroundings import Labels, Surroundings
+from mesh_discovery.model.namespaces._host_owners import not_governed
 
 ACCEPTED = Condition("Accepted", True, "Accepted")
 
@@ -55,11 +57,21 @@ def attach(
             f"allows a {item.kind} of the namespace {item.namespace}"
         )
         return _refused("NotAllowedByListeners", told)
-    found = []
+    found: list[Attached] = []
+    withheld: list[str] = []
     for each in allowed:
         hosts = intersection(each.listener.hostname, hostnames)
+        withheld += [host for host in hosts if not _gives(each, host, item.namespace, around)]
+        hosts = tuple(host for host in hosts if host not in withheld)
         if hosts:
             found.append(Attached(each, hosts))
+    if not found and withheld:
+        told = (
+            f"{not_governed(withheld[0], item.namespace)}, and the Gateway {name} gives it to no "
+            "namespace by name: allow this one by a selector, or in the annotation "
+            f"{HOSTS} of the Namespace"
+        )
+        return _refused("NotAllowedByListeners", told)
     if not found:
         has = ", ".join(each.listener.hostname or "*" for each in allowed)
         told = f"no hostname is one of the Gateway {name}: its listeners have {has}"
@@ -93,6 +105,18 @@ def _allows(bound: BoundListener, namespace: str, around: Surroundings) -> bool:
             return selector is not None and selects(selector, around.labels(namespace))
         case From.NONE:
             return False
+
+
+def _gives(bound: BoundListener, host: str, namespace: str, around: Surroundings) -> bool:
+    """Tell whether a listener that allows a namespace's routes gives it a host.
+
+    One that allows those of all says of none whose host is.
+    """
+    return (
+        bound.listener.allowed_routes.namespaces.from_ is not From.ALL
+        or namespace == bound.gateway.namespace
+        or around.governs(namespace, host)
+    )
 
 
 def selects(selector: LabelSelector, labels: Labels) -> bool:

@@ -11,6 +11,7 @@ from mesh_discovery.model._secrets import Secrets
 from mesh_discovery.model._services import Service
 from mesh_discovery.model.gateway_api._surroundings import MeshFacts
 from mesh_discovery.model.gateway_api._translation import NO_GATEWAY_API, GatewayApi
+from mesh_discovery.model.namespaces._host_owners import NO_OWNERS, HostOwners
 
 
 def gateway_api_of(
@@ -19,11 +20,13 @@ def gateway_api_of(
     services: Mapping[tuple[str, str], Service],
     secrets: Secrets,
     domain: str,
+    owners: HostOwners = NO_OWNERS,
     before: GatewayApi | None = None,
 ) -> GatewayApi:
     """Translate the objects of a snapshot.
 
-    services: by namespace and host. before: the translation of the model that is replaced.
+    services: by namespace and host. owners: whose hosts are. before: the translation of the model
+    that is replaced.
     """
     objects = tuple(each for kind in GATEWAY_API_KINDS for each in snapshot.of_kind(kind))
     if not objects:
@@ -33,6 +36,7 @@ def gateway_api_of(
         namespaces=snapshot.of_kind(NAMESPACE),
         secrets=secrets,
         domain=domain,
+        owners=owners,
     )
     return GatewayApi.of(objects, facts, before)
 

@@ -11,6 +11,7 @@ from typing import NamedTuple, TypeAlias
 from mesh_discovery.config._objects import ConfigObject
 from mesh_discovery.model._secrets import NO_SECRETS, KeyPair, SecretName, Secrets
 from mesh_discovery.model._services import Service
+from mesh_discovery.model.namespaces._host_owners import NO_OWNERS, HostOwners
 
 Labels: TypeAlias = Mapping[str, str]
 Key: TypeAlias = tuple[str, str]
@@ -38,12 +39,14 @@ class MeshFacts:
         namespaces: Iterable[ConfigObject] = (),
         secrets: Secrets = NO_SECRETS,
         domain: str = "cluster.local",
+        owners: HostOwners = NO_OWNERS,
     ) -> None:
         """Answer for these services, by namespace and host, Namespaces and Secrets."""
         self._services = services
         self._namespaces = tuple(namespaces)
         self._secrets = secrets
         self.domain = domain
+        self._owners = owners
 
     def answers_alike(self, later: "MeshFacts") -> bool:
         """Tell at little cost whether another mesh answers all questions alike; in doubt not.
@@ -53,6 +56,7 @@ class MeshFacts:
         old, new = self._services, later._services
         return (
             self.domain == later.domain
+            and self._owners == later._owners
             and self._secrets is later._secrets
             and self._namespaces == later._namespaces
             and len(old) == len(new)
@@ -72,6 +76,8 @@ class MeshFacts:
                 return _backend(service)
             case "entry":
                 return _backend(self._by_name.get((namespace, name)))
+            case "governs":
+                return self._owners.govern(namespace, name)
             case "labels":
                 return {"kubernetes.io/metadata.name": namespace} | self._labels.get(namespace, {})
             case _:
@@ -142,6 +148,10 @@ class Surroundings:
     def has_secret(self, namespace: str, name: str) -> bool:
         """Tell whether there is a Secret with a certificate."""
         return bool(self._ask("secret", namespace, name))
+
+    def governs(self, namespace: str, host: str) -> bool:
+        """Tell whether a host, or all hosts of a pattern, are a namespace's."""
+        return bool(self._ask("governs", namespace, host))
 
     def _ask(self, kind: str, namespace: str, name: str) -> object:
         question = kind, namespace, name

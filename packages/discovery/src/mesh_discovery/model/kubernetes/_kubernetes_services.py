@@ -10,6 +10,7 @@ from mesh_discovery.config._objects import ConfigObject
 from mesh_discovery.config.kinds._protocol import Protocol
 from mesh_discovery.config.kinds._service_entry import Resolution
 from mesh_discovery.config.kinds._workload_entry import WorkloadEntrySpec
+from mesh_discovery.config.kinds.kubernetes._cluster_objects import listed
 from mesh_discovery.config.kinds.kubernetes._pod import PodSpec, PodStatus
 from mesh_discovery.config.kinds.kubernetes._service import (
     EXPORT_TO,
@@ -63,6 +64,7 @@ def kubernetes_service(
     """Make the service of a Kubernetes service."""
     annotations, labels = dict(item.annotations), dict(item.labels)
     is_alias = spec.type is ServiceType.EXTERNAL_NAME
+    export_to = listed(annotations.get(EXPORT_TO, "")) or settings.export_to
     external_name = spec.external_name.removesuffix(".").lower() if is_alias else ""
     return Service(
         host=kubernetes_host(item.name, item.namespace, settings.domain).lower(),
@@ -79,8 +81,9 @@ def kubernetes_service(
         resolution=_resolution(spec),
         external=is_alias,
         external_name=external_name,
-        export_to=_listed(annotations.get(EXPORT_TO, "")) or settings.export_to,
-        accounts=_listed(annotations.get(ACCOUNTS, "")),
+        export_to=export_to,
+        takes_any_address=settings.owners.is_at_home(item.namespace, export_to),
+        accounts=listed(annotations.get(ACCOUNTS, "")),
         is_node_local=spec.internal_traffic_policy is InternalTrafficPolicy.LOCAL,
         traffic_distribution=_distribution(spec, annotations),
         session_cookie=labels.get(SESSION_COOKIE_LABEL, ""),
@@ -96,10 +99,6 @@ def _resolution(spec: KubernetesServiceSpec) -> Resolution:
 
 def _external(item: ConfigObject, external_name: str) -> tuple[Endpoint, ...]:
     return (Endpoint(address=external_name, ports=(), namespace=item.namespace),)
-
-
-def _listed(text: str) -> tuple[str, ...]:
-    return tuple(each.strip() for each in text.split(",") if each.strip())
 
 
 def _distribution(spec: KubernetesServiceSpec, annotations: Mapping[str, str]) -> str:

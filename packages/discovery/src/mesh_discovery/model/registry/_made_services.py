@@ -14,6 +14,7 @@ from mesh_discovery.config.kinds._service_entry import ServiceEntrySpec
 from mesh_discovery.config.kinds.kubernetes._service import KubernetesServiceSpec
 from mesh_discovery.model._services import Service
 from mesh_discovery.model.kubernetes._kubernetes_services import kubernetes_service
+from mesh_discovery.model.namespaces._host_owners import NO_OWNERS, HostOwners
 from mesh_discovery.model.registry._combined_services import Combined, combine, recombine
 from mesh_discovery.model.registry._service_entries import services_of_entry
 from mesh_discovery.model.registry._service_inputs import ServiceInputs, SourceKey, inputs_of
@@ -52,12 +53,14 @@ def made_of(
     domain: str = "cluster.local",
     resolved: Mapping[str, tuple[str, ...]] | None = None,
     reports: Mapping[Place, bool] | None = None,
+    owners: HostOwners = NO_OWNERS,
     before: MadeServices | None = None,
 ) -> MadeServices:
     """Make the services of a snapshot.
 
     domain: the DNS suffix of Kubernetes services. resolved: addresses of names of gateways.
     reports: whether the applications at addresses of namespaces are healthy, where it is known.
+    owners: whose hosts are; a service of another's host is seen in its own namespace alone.
     """
     inputs = inputs_of(
         snapshot,
@@ -65,6 +68,7 @@ def made_of(
         before.inputs if before is not None else None,
         resolved=resolved,
         reports=reports,
+        owners=owners,
     )
     return make_services(inputs, before)
 

@@ -59,6 +59,12 @@ def services_of_entry(  # noqa: PLR0917
         endpoints = endpoints[:1]
     for host in dict.fromkeys(each.lower() for each in spec.hosts):
         place = allocated.get((item.namespace, host)) if not spec.addresses else None
+        export_to = settings.owners.exported(
+            item.namespace,
+            spec.export_to or settings.export_to,
+            hosts=(host,),
+            addresses=spec.addresses,
+        )
         yield Service(
             host=host,
             namespace=item.namespace,
@@ -71,8 +77,9 @@ def services_of_entry(  # noqa: PLR0917
             auto_addresses=auto_addresses(place) if place is not None else (),
             resolution=spec.resolution,
             external=spec.location is Location.MESH_EXTERNAL,
-            export_to=spec.export_to or settings.export_to,
+            export_to=export_to,
             subject_alt_names=spec.subject_alt_names,
+            takes_any_address=settings.owners.is_at_home(item.namespace, export_to),
         )
 
 

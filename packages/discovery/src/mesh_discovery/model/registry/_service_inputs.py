@@ -22,6 +22,7 @@ from mesh_discovery.model._auto_addresses import Key
 from mesh_discovery.model._networks import NETWORK_LABEL, networks_of
 from mesh_discovery.model.kubernetes._cluster import ByService, Pods
 from mesh_discovery.model.kubernetes._kubernetes_services import ClusterObjects
+from mesh_discovery.model.namespaces._host_owners import NO_OWNERS, HostOwners
 from mesh_discovery.model.registry._allocation import allocated_addresses
 from mesh_discovery.model.registry._service_settings import (
     Place,
@@ -60,6 +61,7 @@ def inputs_of(
     *,
     resolved: Mapping[str, tuple[str, ...]] | None = None,
     reports: Mapping[Place, bool] | None = None,
+    owners: HostOwners = NO_OWNERS,
 ) -> ServiceInputs:
     """Sort the objects of a snapshot; what is as before is taken over.
 
@@ -91,11 +93,12 @@ def inputs_of(
         snapshot.of_kind(MESH_NETWORKS),
         snapshot.of_kind(NAMESPACE),
         snapshot.of_kind(NODE),
+        owners,
     )
     if before is not None and before.settings_of == settings_of:
         settings = before.settings
     else:
-        settings = _settings(snapshot, domain, resolved)
+        settings = _settings(snapshot, domain, resolved, owners)
     return ServiceInputs(
         sources=sources,
         by_key=by_key,
@@ -139,7 +142,10 @@ def _by_key_after(
 
 
 def _settings(
-    snapshot: Snapshot, domain: str, resolved: Mapping[str, tuple[str, ...]] | None
+    snapshot: Snapshot,
+    domain: str,
+    resolved: Mapping[str, tuple[str, ...]] | None,
+    owners: HostOwners,
 ) -> ServiceSettings:
     root = snapshot.mesh_config.root_namespace
     return ServiceSettings(
@@ -157,6 +163,7 @@ def _settings(
             snapshot.of_kind(KUBERNETES_SERVICE),
             domain=domain,
             resolved=resolved,
+            labelled_in=root if owners.is_strict else None,
         ),
         cluster_network=next(
             (
@@ -167,4 +174,5 @@ def _settings(
             "",
         ),
         localities=node_localities(snapshot.of_kind(NODE)),
+        owners=owners,
     )

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from mesh_discovery.config._objects import ConfigObject
 from mesh_discovery.model._networks import CLUSTER, NO_NETWORKS, Networks
+from mesh_discovery.model.namespaces._host_owners import NO_OWNERS, HostOwners
 
 Place = tuple[str, str, str]
 """Namespace, service account and address of a workload."""
@@ -29,6 +30,8 @@ class ServiceSettings:
     """The network of the pods that name none."""
     localities: Mapping[str, str] = field(default_factory=dict)
     """The localities of Kubernetes nodes, by name."""
+
+    owners: HostOwners = NO_OWNERS
 
     reports: Mapping[Place, bool] = field(default_factory=dict, compare=False)
     """Whether the application at an address is healthy, where a proxy of its account has said so.

@@ -11,7 +11,7 @@ from mesh_discovery.config.kinds.sidecar._egress_hosts import ANY, EgressHost, p
 from mesh_discovery.config.kinds.sidecar._spec import EgressListener as ListenerSpec
 from mesh_discovery.config.kinds.sidecar._spec import SidecarSpec
 from mesh_discovery.model._services import Registry, Service
-from mesh_discovery.model._visibility import is_preferred
+from mesh_discovery.model.namespaces._visibility import is_preferred
 from mesh_discovery.model.sidecars._destinations import Ports, destinations
 from mesh_discovery.model.sidecars._egress_listener import EgressListener, with_ports
 from mesh_discovery.model.sidecars._service_index import ServiceIndex, ServiceKey

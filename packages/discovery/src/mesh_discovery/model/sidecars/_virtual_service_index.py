@@ -36,12 +36,12 @@ class VirtualServiceIndex:
         self, found: Iterable[VirtualService], namespace: str
     ) -> tuple[VirtualService, ...]:
         """Return those that a namespace's proxies see, in the order in which they win."""
-        seen = {each for each in found if each.export_to & {namespace, ANY}}
+        seen = {each for each in found if each.mesh_export_to & {namespace, ANY}}
         return tuple(sorted(seen, key=lambda each: (_layer(each, namespace), self._order[each])))
 
 
 def _layer(virtual_service: VirtualService, namespace: str) -> int:
     """Return the place of its layer: private ones, those exported by name, public ones."""
-    if ANY in virtual_service.export_to:
+    if ANY in virtual_service.mesh_export_to:
         return 2
     return 0 if virtual_service.namespace == namespace else 1

@@ -20,6 +20,7 @@ from mesh_discovery.config.kinds.virtual_service._expressions import expressions
 from mesh_discovery.config.kinds.virtual_service._spec import HttpRoute, VirtualServiceSpec
 from mesh_discovery.model._rule_objects import same_objects
 from mesh_discovery.model._short_names import MESH_DOMAIN
+from mesh_discovery.model.namespaces._host_owners import NO_OWNERS, HostOwners
 from mesh_discovery.model.virtual_services._delegates import Dropped, delegated_routes
 from mesh_discovery.model.virtual_services._expression_budget import (
     VirtualHostCounts,
@@ -44,6 +45,10 @@ class VirtualService:
     """With all names completed, and the routes of delegates in their places."""
     export_to: frozenset[str]
     """Namespaces, or `*`; empty: none."""
+    mesh_export_to: frozenset[str]
+    """Those for whose sidecars it is; its own alone, if a host of it is not its namespace's."""
+    governed: frozenset[str]
+    """The hosts that are its namespace's."""
     unused: tuple[Finding, ...] = ()
     """The parts of it that come to nothing, such as a delegate that is not there."""
     gateway_semantics: bool = False
@@ -100,14 +105,17 @@ class VirtualServices:
         export_to: Sequence[str] = (_ALL,),
         domain: str = MESH_DOMAIN,
         counts: VirtualHostCounts = _NO_COUNTS,
+        owners: HostOwners = NO_OWNERS,
         before: "VirtualServices | None" = None,
     ) -> None:
         """objects: oldest first. export_to: of VirtualServices that say nothing of it.
 
         counts: how often proxies have the routes of each.
+        owners: whose hosts are. One with a host of another namespace is for the sidecars of its own
+        namespace alone.
         """
         self._objects = tuple(objects)
-        self._settings = _Settings(tuple(export_to), domain)
+        self._settings = _Settings(tuple(export_to), domain, owners)
         same = before is not None and before._settings == self._settings
         known = before if same else None
         edited = _edited(known._objects, self._objects) if known is not None else None
@@ -143,17 +151,25 @@ class VirtualServices:
         export_to: Sequence[str] = (_ALL,),
         domain: str = MESH_DOMAIN,
         counts: VirtualHostCounts = _NO_COUNTS,
+        owners: HostOwners = NO_OWNERS,
         before: "VirtualServices | None" = None,
     ) -> "VirtualServices":
         """Return those of these objects: the ones before, if nothing of them changed."""
         if (
             before is not None
-            and before._settings == _Settings(tuple(export_to), domain)
+            and before._settings == _Settings(tuple(export_to), domain, owners)
             and same_objects(before._objects, objects)
             and over_budget(before._costly, counts) == before.left_out
         ):
             return before
-        return cls(objects, export_to=export_to, domain=domain, counts=counts, before=before)
+        return cls(
+            objects,
+            export_to=export_to,
+            domain=domain,
+            counts=counts,
+            owners=owners,
+            before=before,
+        )
 
     def _take_over(self, before: "VirtualServices") -> None:
         """Take over what was found out of those before and holds for all but what was edited."""
@@ -165,8 +181,8 @@ class VirtualServices:
             labels = before.source_labels.union(*(each.source_labels for _, each in changed))
             vars(self)["source_labels"] = labels
         same_places = all(
-            (old.namespace, old.gateways, old.export_to)
-            == (new.namespace, new.gateways, new.export_to)
+            (old.namespace, old.gateways, old.export_to, old.mesh_export_to)
+            == (new.namespace, new.gateways, new.export_to, new.mesh_export_to)
             for old, new in changed
         )
         if same_places and "_layers" in known:
@@ -199,10 +215,11 @@ class VirtualServices:
         for each in self.all:
             for gateway in each.gateways:
                 layers = found.setdefault(gateway, _Layers({}, {}, []))
-                if _ALL in each.export_to:
+                export_to = each.mesh_export_to if gateway == MESH else each.export_to
+                if _ALL in export_to:
                     layers.public.append(each)
                     continue
-                for namespace in each.export_to:
+                for namespace in export_to:
                     layer = layers.private if namespace == each.namespace else layers.exported
                     layer.setdefault(namespace, []).append(each)
         return found
@@ -215,6 +232,7 @@ _Replaced = Sequence[tuple[VirtualService, VirtualService]]
 class _Settings(NamedTuple):
     export_to: tuple[str, ...]
     domain: str
+    owners: HostOwners
 
 
 class _Layers(NamedTuple):
@@ -354,11 +372,16 @@ def _virtual_service(
     if any(each.delegate is not None for each in spec.http):
         http = tuple(_with_delegates(resolved.http, delegates, settings, unused))
         resolved = replace(resolved, http=http)
+    export_to = _exported(spec, namespace, settings)
+    governed = frozenset(settings.owners.governed(namespace, resolved.hosts))
+    at_home = frozenset({namespace}) if {namespace, _ALL} & export_to else frozenset[str]()
     return VirtualService(
         namespace=namespace,
         name=name,
         spec=resolved,
-        export_to=_exported(spec, namespace, settings),
+        export_to=export_to,
+        mesh_export_to=export_to if governed.issuperset(resolved.hosts) else at_home,
+        governed=governed,
         unused=tuple(unused),
     )
 

@@ -81,6 +81,8 @@ def _captured(
         yield made._replace(further=ips.further_wildcards)
     if own or networks:
         return
+    if not service.is_headless and not service.takes_any_address and not port.protocol.is_tls:
+        return
     if service.is_headless:
         for address in _endpoints(service, ips):
             where = address, port.number
@@ -125,6 +127,12 @@ def _virtual_addresses(service: Service, proxy: Surroundings) -> tuple[str, ...]
 
 
 def _endpoints(service: Service, ips: IpVersions) -> Iterator[str]:
-    for each in dict.fromkeys(endpoint.address for endpoint in service.endpoints):
+    own = (
+        endpoint.address
+        for endpoint in service.endpoints
+        # Only a pod's address is known to be its own.
+        if endpoint.is_pod or service.takes_any_address
+    )
+    for each in dict.fromkeys(own):
         if is_ip(each) and ips.has(each):
             yield each

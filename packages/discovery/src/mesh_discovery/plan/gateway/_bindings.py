@@ -1,18 +1,44 @@
-"""Which hosts of a VirtualService a gateway's server serves."""
+"""Which hosts of a VirtualService a gateway's server serves.
+
+A server's host may name the namespace whose VirtualServices have it. One that names none is for
+those of its own namespace and, where namespaces govern their own hosts alone, for those of others
+whose host it is.
+"""
 
 from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
+from typing import Protocol
 
 from mesh_discovery._host_patterns import narrower
 from mesh_discovery.config.kinds.gateway._hosts import ServerHost
+from mesh_discovery.plan.l4._routes import VirtualService
+
+
+class BoundVirtualService(VirtualService, Protocol):
+    """The part of a VirtualService by which it is bound to the servers of gateways."""
+
+    @property
+    def governed(self) -> AbstractSet[str]:
+        """The hosts of it that are its namespace's."""
 
 
 def bound_hosts(
-    server: Iterable[ServerHost], *, namespace: str, hosts: Iterable[str]
+    server: Iterable[ServerHost], found: BoundVirtualService, *, gateway_namespace: str
 ) -> tuple[str, ...]:
-    """Return the hosts that both have, each by the narrower of the two patterns; empty: unbound.
+    """Return the hosts that both have, each by the narrower of the two patterns; empty: unbound."""
+    usable = tuple(server)
+    both = (
+        narrower(each.host, own)
+        for own in found.hosts
+        for each in usable
+        if _is_open(each, own, found, gateway_namespace)
+    )
+    return tuple(dict.fromkeys(each for each in both if each is not None))
 
-    namespace, hosts: of the VirtualService; a server's host may be for one namespace alone.
-    """
-    usable = [each.host for each in server if each.namespace in ("*", namespace)]
-    found = (narrower(each, own) for own in hosts for each in usable)
-    return tuple(dict.fromkeys(each for each in found if each is not None))
+
+def _is_open(
+    server: ServerHost, host: str, found: BoundVirtualService, gateway_namespace: str
+) -> bool:
+    if server.namespace != "*":
+        return server.namespace == found.namespace
+    return found.namespace == gateway_namespace or host in found.governed

@@ -7,16 +7,15 @@ name the first has it. A server none of whose routes applies has no chain.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from mesh_discovery._host_patterns import has
+from mesh_discovery._host_patterns import has, narrower
 from mesh_discovery.config.kinds._protocol import Protocol
 from mesh_discovery.config.kinds.gateway._spec import TlsMode
 from mesh_discovery.config.kinds.virtual_service._matches import TcpMatch, TlsMatch
 from mesh_discovery.model._services import Service
 from mesh_discovery.plan import _envoy_names as names
-from mesh_discovery.plan.gateway._bindings import bound_hosts
+from mesh_discovery.plan.gateway._bindings import BoundVirtualService, bound_hosts
 from mesh_discovery.plan.gateway._servers import LeftOut, PlannedListener, PlannedServer
 from mesh_discovery.plan.l4._chains import Origin, TcpTarget, server_names, to_cluster
-from mesh_discovery.plan.l4._routes import VirtualService
 from mesh_discovery.plan.l4._targets import Targets
 
 
@@ -43,7 +42,7 @@ class ConnectionSources:
     services: those that the router knows, by host. subsets: the names of a service's subsets.
     """
 
-    bound: Callable[[str], Sequence[VirtualService]]
+    bound: Callable[[str], Sequence[BoundVirtualService]]
     services: Mapping[str, Service]
     targets: Targets
     subsets: Callable[[Service], Sequence[str]]
@@ -124,14 +123,15 @@ def _serves(server: PlannedServer, service: Service) -> bool:
 
 def _by_sni(server: PlannedServer, sources: ConnectionSources) -> Iterator[GatewayChain]:
     """Yield a chain for each match of the TLS routes that are bound to the server."""
-    for each in _bound(server, sources):
+    for each, hosts in _bound(server, sources):
         origin = Origin(each.namespace, each.name)
         for route in each.spec.tls:
             for match in route.match:
-                if route.route and _applies(match, server):
+                names_here = _narrowed(match.sni_hosts, hosts)
+                if route.route and names_here and _applies(match, server):
                     yield GatewayChain(
                         server=server,
-                        server_names=server_names(match.sni_hosts),
+                        server_names=server_names(names_here),
                         target=sources.targets.routed(
                             origin, route.route, server.server.port.number
                         ),
@@ -141,7 +141,7 @@ def _by_sni(server: PlannedServer, sources: ConnectionSources) -> Iterator[Gatew
 
 def _by_port(server: PlannedServer, sources: ConnectionSources) -> Iterator[GatewayChain]:
     """Yield the one chain of the first TCP route that applies."""
-    for each in _bound(server, sources):
+    for each, _ in _bound(server, sources):
         origin = Origin(each.namespace, each.name)
         for route in each.spec.tcp:
             matches = route.match or (TcpMatch(),)
@@ -156,10 +156,20 @@ def _by_port(server: PlannedServer, sources: ConnectionSources) -> Iterator[Gate
                 return
 
 
-def _bound(server: PlannedServer, sources: ConnectionSources) -> Iterator[VirtualService]:
+def _bound(
+    server: PlannedServer, sources: ConnectionSources
+) -> Iterator[tuple[BoundVirtualService, tuple[str, ...]]]:
+    """Yield the VirtualServices that are bound to a server, each with the hosts for which it is."""
     for each in sources.bound(server.gateway_key):
-        if bound_hosts(server.hosts, namespace=each.namespace, hosts=each.hosts):
-            yield each
+        hosts = bound_hosts(server.hosts, each, gateway_namespace=server.namespace)
+        if hosts:
+            yield each, hosts
+
+
+def _narrowed(sni_hosts: Iterable[str], hosts: Sequence[str]) -> tuple[str, ...]:
+    """Return the SNI names of a match that are hosts of its binding."""
+    found = (narrower(each.lower(), host) for each in sni_hosts for host in hosts)
+    return tuple(dict.fromkeys(each for each in found if each is not None))
 
 
 def _applies(match: TlsMatch | TcpMatch, server: PlannedServer) -> bool:

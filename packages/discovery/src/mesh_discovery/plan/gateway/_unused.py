@@ -4,18 +4,20 @@ Each object is valid by itself. A server may be left out where several Gateways 
 VirtualService may be bound to a Gateway that has no place for it, and a certificate may be missing.
 """
 
+import dataclasses
 from collections.abc import Iterable, Iterator
 
 from mesh_configfile import Problem
 from mesh_discovery.config._objects import ConfigObject
-from mesh_discovery.config.kinds.gateway._hosts import parse_server_host
+from mesh_discovery.config.kinds.gateway._hosts import ServerHost, parse_server_host
 from mesh_discovery.config.kinds.gateway._spec import Server, ServerTlsSettings
 from mesh_discovery.config.kinds.virtual_service._spec import VirtualServiceSpec
 from mesh_discovery.model._gateways import Gateway, Gateways
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.model._secrets import ROOTS_SUFFIX, Secrets
-from mesh_discovery.model._short_names import full_host
+from mesh_discovery.model.namespaces._host_owners import not_governed
 from mesh_discovery.model.virtual_services._resolved_names import MESH, resolved_gateway
+from mesh_discovery.model.virtual_services._virtual_services import VirtualService
 from mesh_discovery.plan.gateway._account_workloads import account_workloads, same_objects
 from mesh_discovery.plan.gateway._bindings import bound_hosts
 from mesh_discovery.plan.gateway._secret_access import names_its_routers
@@ -118,12 +120,16 @@ def _roots_of(tls: ServerTlsSettings) -> str:
     return tls.ca_cert_credential_name.removesuffix(ROOTS_SUFFIX)
 
 
-def unused_bindings(item: ConfigObject, gateways: Gateways) -> Iterator[Problem]:
-    """Yield a problem for each Gateway by which nothing comes to a VirtualService."""
+def unused_bindings(
+    item: ConfigObject, made: VirtualService | None, gateways: Gateways
+) -> Iterator[Problem]:
+    """Yield a problem for each Gateway by which nothing comes to a VirtualService.
+
+    made: of the object; None: it is a delegate.
+    """
     spec = item.spec
     if not isinstance(spec, VirtualServiceSpec):
         return
-    hosts = tuple(full_host(each, item.namespace) for each in spec.hosts)
     for index, given in enumerate(spec.gateways):
         name = resolved_gateway(given, item.namespace)
         if name == MESH:
@@ -133,18 +139,43 @@ def unused_bindings(item: ConfigObject, gateways: Gateways) -> Iterator[Problem]
             yield item.problem(
                 ("spec", "gateways", index), f"there is no Gateway {name}: nothing comes by it"
             )
-        elif hosts and not _is_served(item, hosts, gateway):
+        elif made is not None:
+            withheld = list(_withheld(item, gateway, made))
+            yield from withheld
+            if not withheld and not _serves(gateway, made):
+                yield item.problem(
+                    ("spec", "gateways", index),
+                    f"no server of Gateway {name} has a host of this VirtualService, or is for its "
+                    "namespace: nothing comes by it",
+                )
+
+
+def _withheld(item: ConfigObject, gateway: Gateway, made: VirtualService) -> Iterator[Problem]:
+    """Yield the hosts that a Gateway of another namespace gives, and that are not this one's."""
+    if len(made.governed) == len(set(made.hosts)):
+        return
+    servers = _hosts(gateway)
+    for index, host in enumerate(made.hosts):
+        if host in made.governed:
+            continue
+        given = dataclasses.replace(made, governed=frozenset({host}))
+        now = bound_hosts(servers, made, gateway_namespace=gateway.namespace)
+        if set(bound_hosts(servers, given, gateway_namespace=gateway.namespace)) - set(now):
             yield item.problem(
-                ("spec", "gateways", index),
-                f"no server of Gateway {name} has a host of this VirtualService, or is for its "
-                "namespace: nothing comes by it",
+                ("spec", "hosts", index),
+                f"{not_governed(host, item.namespace)}: Gateway {gateway.key} of another "
+                "namespace gives it to any, so none of its requests come here; name this "
+                f'namespace there ("{item.namespace}/{host}")',
             )
 
 
-def _is_served(item: ConfigObject, hosts: tuple[str, ...], gateway: Gateway) -> bool:
-    own = (
+def _serves(gateway: Gateway, found: VirtualService) -> bool:
+    return bool(bound_hosts(_hosts(gateway), found, gateway_namespace=gateway.namespace))
+
+
+def _hosts(gateway: Gateway) -> tuple[ServerHost, ...]:
+    return tuple(
         parse_server_host(each, gateway.namespace)
         for server in gateway.spec.servers
         for each in server.hosts
     )
-    return bool(bound_hosts(own, namespace=item.namespace, hosts=hosts))

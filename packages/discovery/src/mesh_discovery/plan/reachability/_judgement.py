@@ -11,10 +11,15 @@ from operator import is_
 from typing import NamedTuple
 
 from mesh_configfile import Problem
-from mesh_discovery.model._model import MeshModel
+from mesh_discovery.model._model import MeshModel, changed_services
 from mesh_discovery.plan.gateway._unused import same_gateways, unused_gateways
 from mesh_discovery.plan.policies._unusable_providers import same_providers, unusable_providers
 from mesh_discovery.plan.reachability._by_place import Problems, judged_again
+from mesh_discovery.plan.reachability._foreign_hosts import (
+    foreign_hosts,
+    same_owners,
+    unaddressed_ports,
+)
 from mesh_discovery.plan.reachability._headless import passed_on_warnings, same_passed_on
 from mesh_discovery.plan.reachability._known_hosts import KnownHosts
 from mesh_discovery.plan.reachability._routes import JudgedRoutes
@@ -54,6 +59,7 @@ _PARTS = (
     _Part(unusable_providers, same_providers),
     _Part(unused_telemetry, same_providers),
     _Part(over_budget, same_left_out, of_services=False),
+    _Part(foreign_hosts, same_owners),
 )
 """The sorts of problems that are found all together."""
 
@@ -103,13 +109,19 @@ def judge(model: MeshModel, before: Judgement | None = None) -> Judgement:
     parts = (*parts, *_parts(routes))
     if all(map(is_, before.parts, parts)):
         parts = before.parts
-    as_before = routes.objects is before.routes.objects and same_passed_on(old, model)
+    as_before = (
+        routes.objects is before.routes.objects
+        and same_passed_on(old, model)
+        and same_owners(old, model)
+        and not (model.owners.is_strict and changed_services(old, model).pairs)
+    )
     warnings = before.warnings if as_before else _warnings(model, routes)
     return Judgement(model=model, routes=routes, parts=parts, warnings=warnings)
 
 
 def _warnings(model: MeshModel, routes: JudgedRoutes) -> tuple[Problem, ...]:
-    return tuple(sorted(set(passed_on_warnings(model, routes.leading_to))))
+    found = (*passed_on_warnings(model, routes.leading_to), *unaddressed_ports(model))
+    return tuple(sorted(set(found)))
 
 
 def _judged(found: Iterable[Problem], known: Problems) -> Problems:

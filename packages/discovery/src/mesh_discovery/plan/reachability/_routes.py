@@ -28,6 +28,7 @@ from mesh_discovery.plan.reachability._by_place import (
     judged_again,
     regrouped,
 )
+from mesh_discovery.plan.reachability._foreign_hosts import kept_at_home
 from mesh_discovery.plan.reachability._known_hosts import KnownHosts
 from mesh_discovery.plan.reachability._rules import JudgedRules
 from mesh_discovery.plan.virtual_hosts._unused import (
@@ -150,9 +151,10 @@ class JudgedRoutes:
         item = self.items.get(place)
         if item is None:
             return
-        yield from unused_bindings(item, self.gateways)
         made = self.made.get(place)
+        yield from unused_bindings(item, made, self.gateways)
         if made is not None:
+            yield from kept_at_home(item, made)
             for path, message in made.unused:
                 yield item.problem(("spec", *path), message)
             yield from missing_destinations(item, self.rules.hosts.have, self.rules.have_subset)

@@ -52,7 +52,7 @@ def _same_virtual_hosts(old: MeshModel, new: MeshModel) -> bool:
     """Tell whether VirtualServices have the same hosts, for the same namespaces and gateways."""
     changed = edits(old.virtual_services.all, new.virtual_services.all)
     gone, come = (
-        {(each.namespace, each.hosts, each.gateways, each.export_to) for each in some}
+        {(each.namespace, each.hosts, each.gateways, each.mesh_export_to) for each in some}
         for some in changed
     )
     return gone == come
@@ -89,7 +89,7 @@ def _brings_in(host: EgressHost, namespace: str, model: MeshModel) -> bool:
         model.by_key[key].visible_in(namespace)
         for key in model.indices.services.find(host.namespace, host.host)
     ) or any(
-        each.export_to & {namespace, ANY}
+        each.mesh_export_to & {namespace, ANY}
         for each in model.indices.virtual_services.find(host.namespace, host.host)
     )
 

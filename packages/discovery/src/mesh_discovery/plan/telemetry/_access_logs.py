@@ -33,8 +33,13 @@ BOOTSTRAP_SERVICE = "envoy_accesslog_service"
 """The cluster of the service in a proxy's bootstrap (ProxyConfig's `envoyAccessLogService`)."""
 
 
-def logs_of(levels: Sequence[TelemetrySpec], mode: WorkloadMode, model: MeshModel) -> SideTelemetry:
-    """Return the logs for one side of a proxy, sorted by the names of their providers."""
+def logs_of(
+    levels: Sequence[TelemetrySpec], mode: WorkloadMode, namespace: str, model: MeshModel
+) -> SideTelemetry:
+    """Return the logs for one side of a proxy, sorted by the names of their providers.
+
+    namespace: the proxy's. It logs to services that are exported there.
+    """
     mesh = model.mesh_config
     defaults = mesh.default_providers.access_logging
     if not defaults and not any(each.access_logging for each in levels):
@@ -43,7 +48,7 @@ def logs_of(levels: Sequence[TelemetrySpec], mode: WorkloadMode, model: MeshMode
     logs = tuple(
         AccessLog(target, expression)
         for name, expression in sorted(wanted.items())
-        if (target := _target(name, model)) is not None
+        if (target := _target(name, namespace, model)) is not None
     )
     return SideTelemetry(of_requests=logs, of_connections=logs)
 
@@ -98,8 +103,11 @@ def _names(given: Sequence[str]) -> frozenset[str]:
     return frozenset(each.lower() for each in given)
 
 
-def _target(name: str, model: MeshModel) -> Target | None:
-    """Return where a provider logs; None if it is no logger, or its service is not there."""
+def _target(name: str, namespace: str, model: MeshModel) -> Target | None:
+    """Return where a provider logs; None if it is no logger, or its service is not there.
+
+    namespace: that from which the service is seen.
+    """
     provider = providers_of(model.mesh_config).get(name)
     if provider is None:
         is_built_in = name == BUILT_IN_LOG
@@ -107,14 +115,14 @@ def _target(name: str, model: MeshModel) -> Target | None:
     logger = provider.logger
     if logger is None:
         return None
-    return _of_logger(logger, model)
+    return _of_logger(logger, namespace, model)
 
 
-def _of_logger(logger: Logger, model: MeshModel) -> Target | None:
+def _of_logger(logger: Logger, namespace: str, model: MeshModel) -> Target | None:
     if isinstance(logger, FileLog):
         return _file(logger)
     service = provider_service(logger.service, logger.port, model)
-    if service is None:
+    if service is None or not model.by_key[service.key].visible_in(namespace):
         return None
     match logger:
         case HttpLogService():

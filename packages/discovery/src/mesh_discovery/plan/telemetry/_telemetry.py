@@ -45,7 +45,7 @@ def telemetry_of(
     traced = TracedProxy(own, proxy, known() if needs_known else {})
 
     def side(mode: WorkloadMode) -> SideTelemetry:
-        logs = logs_of(found, mode, model)
+        logs = logs_of(found, mode, proxy.namespace, model)
         return logs._replace(tracing=tracing_of(found, mode, traced, model))
 
     return Telemetry(client=side(WorkloadMode.CLIENT), server=side(WorkloadMode.SERVER))

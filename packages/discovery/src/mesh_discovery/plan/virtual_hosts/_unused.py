@@ -35,7 +35,7 @@ def delegates_of(item: ConfigObject) -> frozenset[tuple[str, str]]:
 
 def governable_hosts(found: VirtualService) -> tuple[str, ...]:
     """Return the hosts that a VirtualService may govern at all sidecars."""
-    if MESH not in found.gateways or _ALL not in found.export_to or not found.spec.http:
+    if MESH not in found.gateways or _ALL not in found.mesh_export_to or not found.spec.http:
         return ()
     return found.hosts
 

@@ -102,10 +102,11 @@ class CapturedListeners:
 
         held: the scopes of which proxies may still ask.
         """
-        if change.old.mesh_config != change.new.mesh_config:
+        old, new = change.old, change.new
+        if old.mesh_config != new.mesh_config or old.owners != new.owners:
             return
         self._outbound.adopt(before._outbound, whole=change.only_endpoints)
-        if change.old.trust_domains == change.new.trust_domains:
+        if old.trust_domains == new.trust_domains:
             self._inbound.adopt_but(before._inbound, ())
         if change.only_endpoints:
             self._earlier = before._earlier

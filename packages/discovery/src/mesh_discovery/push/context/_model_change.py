@@ -48,11 +48,12 @@ class ModelChange:
 
     @cached_property
     def same_settings(self) -> bool:
-        """Whether mesh config and policies are the same in both."""
+        """Whether mesh config, policies and the owners of hosts are the same in both."""
         old, new = self.old, self.new
         return (
             old.mesh_config == new.mesh_config
             and old.networks == new.networks
+            and old.owners == new.owners
             and old.trust_domain == new.trust_domain
             and old.policies == new.policies
         )

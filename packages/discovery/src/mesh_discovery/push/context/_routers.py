@@ -1,5 +1,6 @@
 """The listeners and routes of routers, planned from their Gateways, made once for each shape."""
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from mesh_discovery.config.kinds.gateway._spec import TlsMode
@@ -137,7 +138,21 @@ class Routers:
             for _, chains in listeners
             for each in chains.left_out
         )
-        return frozenset((*plans, *routes))
+        return frozenset((*plans, *routes, *self._withheld()))
+
+    def _withheld(self) -> Iterator[LeftOut]:
+        """Yield the servers of Gateways that select routers of other namespaces alone, in vain."""
+        model, shapes = self._model, tuple(self._shapes.items())
+        opened = {key for _, shape in shapes for key in shape.gateways}
+        for proxy, _ in shapes if model.gateways.gateways else ():
+            hosts = served_hosts(proxy, model)
+            for gateway in model.gateways.withheld_from(proxy.namespace, proxy.labels, hosts):
+                for index in range(len(gateway.spec.servers) if gateway.key not in opened else 0):
+                    reason = (
+                        "a Gateway is for routers of its own namespace here, and its selector has "
+                        f"one of namespace {proxy.namespace}"
+                    )
+                    yield LeftOut(gateway.namespace, gateway.name, index, reason)
 
     def _find_shape(self, proxy: Proxy) -> RouterShape:
         model = self._model

@@ -6,7 +6,7 @@ from dataclasses import replace
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.model._scope import Scope, ScopeKey, find_scope, scope_key
 from mesh_discovery.model._services import Service
-from mesh_discovery.model._visibility import visible_services
+from mesh_discovery.model.namespaces._visibility import visible_services
 from mesh_discovery.plan._proxy import Proxy
 from mesh_discovery.push.context._cache import Cache
 from mesh_discovery.push.context._model_change import ModelChange

@@ -1,10 +1,20 @@
-"""Kubernetes' Namespace and Node, of which labels matter alone: networks and localities.
+"""Kubernetes' Namespace and Node, of which metadata matters alone: networks, localities, hosts.
 
 Source: Kubernetes' API, v1.
 """
 
+from collections.abc import Iterator
+
+from mesh_configfile.shapes import Finding
+from mesh_discovery._addresses import is_host_pattern, is_ip, is_network
 from mesh_discovery.config.kinds._kind import Kind
+from mesh_discovery.config.kinds._metadata import Metadata
 from mesh_discovery.config.kinds.kubernetes._kubernetes_fields import NoFields
+
+HOSTS = "mesh-discovery/hosts"
+"""The annotation of a Namespace with hosts that are its own in a strict mesh, commas between."""
+ADDRESSES = "mesh-discovery/addresses"
+"""The annotation of a Namespace with addresses and ranges that are its own there."""
 
 
 class NamespaceFields(NoFields, frozen=True):
@@ -15,5 +25,27 @@ class NodeFields(NoFields, frozen=True):
     """The spec of a node."""
 
 
-NAMESPACE = Kind(name="Namespace", group="", versions=("v1",), spec=NamespaceFields)
+def listed(text: str) -> tuple[str, ...]:
+    """Return the values of an annotation that are written with commas between."""
+    return tuple(each.strip() for each in text.split(",") if each.strip())
+
+
+def _validate(_spec: NamespaceFields, metadata: Metadata) -> Iterator[Finding]:
+    for each in listed(metadata.annotations.get(HOSTS, "")):
+        if each != "*" and not is_host_pattern(each):
+            yield (
+                (),
+                f'the annotation {HOSTS}: "{each}" is no host such as shop.example or *.example',
+            )
+    for each in listed(metadata.annotations.get(ADDRESSES, "")):
+        if not (is_ip(each) or is_network(each)):
+            yield (
+                (),
+                f'the annotation {ADDRESSES}: "{each}" is no address or range such as 10.0.0.0/8',
+            )
+
+
+NAMESPACE = Kind(
+    name="Namespace", group="", versions=("v1",), spec=NamespaceFields, validate=_validate
+)
 NODE = Kind(name="Node", group="", versions=("v1",), spec=NodeFields)
