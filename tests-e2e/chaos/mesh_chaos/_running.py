@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from mesh_chaos._configuration import SERVICES
 from mesh_chaos._observing import (
     Observations,
     files_of,
@@ -17,7 +18,7 @@ from mesh_chaos._observing import (
 )
 from mesh_chaos._schedule import Fault, Kind, apart_s, schedule
 from mesh_chaos._setting_up import WITH_A_CLOCK, tested_mesh
-from mesh_chaos._tested_mesh import SERVICES, TestedMesh
+from mesh_chaos._tested_mesh import TestedMesh
 from mesh_chaos._traffic import Traffic, traffic
 from mesh_chaos._waiting import NotSoon
 from mesh_chaos.faults import ACTS, obstacles
@@ -75,6 +76,7 @@ async def run(directory: Path, *, seed: int, seconds: float, only: Sequence[Kind
                 traffic=sent,
                 observations=seen,
             )
+            tested.traffic = sent
             looking = asyncio.create_task(observe(tested, seen), name="observations")
             try:
                 await asyncio.sleep(WARM_UP_S)

@@ -9,14 +9,15 @@ from functools import partial
 from pathlib import Path
 
 from envoy_supervisor import find_envoy
+from mesh_chaos import _configuration as configuration
 from mesh_chaos import _disks
-from mesh_chaos import _tested_mesh as meshes
 from mesh_chaos._authority import AuthorityWay, authority_way
+from mesh_chaos._lanes import EDGE_HOST, OUTSIDE, OUTSIDE_ADDRESS
 from mesh_chaos._observing import Observations, left_behind
 from mesh_chaos._parts import Part
 from mesh_chaos._resolvers import Resolver, resolv_conf, resolvers
 from mesh_chaos._schedule import Kind
-from mesh_chaos._tested_mesh import SERVICES, Binaries, TestedMesh, mesh_text, put
+from mesh_chaos._tested_mesh import Binaries, TestedMesh
 from mesh_chaos._waiting import NotSoon
 from mesh_chaos.faults._clocks import agent_environment as clock_environment
 from mesh_chaos.faults._storage import keep_state, until_saved
@@ -38,13 +39,17 @@ async def tested_mesh(
     rules = directory / "rules"
     rules.mkdir()
     port = find_free_port()
-    put(rules / "gateway.yaml", meshes.GATEWAY.format(port=port, host=meshes.EDGE_HOST))
-    put(rules / "edition.yaml", meshes.EDITION.format(edition=0, host=meshes.EDGE_HOST))
+    configuration.put(
+        rules / "gateway.yaml", configuration.GATEWAY.format(port=port, host=EDGE_HOST)
+    )
+    configuration.put(
+        rules / "edition.yaml", configuration.EDITION.format(edition=0, host=EDGE_HOST)
+    )
     binaries = _binaries(directory)
     environ = {
         **os.environ,
         "ENVOY_PATH": str(binaries.link),
-        "SECRET_GRACE_PERIOD_RATIO": meshes.LEFT_AT_RENEWAL,
+        "SECRET_GRACE_PERIOD_RATIO": configuration.LEFT_AT_RENEWAL,
     }
     async with AsyncExitStack() as stack:
         found: dict[str, Resolver] = {}
@@ -52,14 +57,14 @@ async def tested_mesh(
         if not _disks.obstacle():
             hosts = [f"127.62.{os.getpid() % 250}.{number}" for number in (53, 54)]
             found = await stack.enter_async_context(
-                resolvers(hosts, suffix=meshes.OUTSIDE, address=meshes.OUTSIDE_ADDRESS)
+                resolvers(hosts, suffix=OUTSIDE, address=OUTSIDE_ADDRESS)
             )
             stack.enter_context(
                 _disks.in_place_of(Path("/etc/resolv.conf"), resolv_conf(hosts, directory))
             )
         mesh = await stack.enter_async_context(
             mesh_of(
-                mesh_text(port),
+                configuration.mesh_text(port),
                 directory,
                 environ=environ,
                 beside=partial(_small_disks, seen=seen, disks=disks),
@@ -82,7 +87,7 @@ async def tested_mesh(
         )
         stack.push_async_callback(_kill_all, tested)
         await _start_again(tested)
-        for workload in SERVICES:
+        for workload in configuration.SERVICES:
             await until_saved(tested, workload)
             keep_state(tested, workload)
         yield tested
@@ -96,10 +101,10 @@ def _small_disks(
     with ExitStack() as stack:
         if not _disks.obstacle():
             disks["control plane"] = stack.enter_context(
-                small_disk(state.ca, kib=meshes.CA_DISK_KIB)
+                small_disk(state.ca, kib=configuration.CA_DISK_KIB)
             )
             for name in (each.name for each in plan.instances):
-                disk = small_disk(state.workload(name), kib=meshes.WORKLOAD_DISK_KIB)
+                disk = small_disk(state.workload(name), kib=configuration.WORKLOAD_DISK_KIB)
                 disks[name] = stack.enter_context(disk)
         yield
         seen.left = left_behind(state.path, seen.shared_memory)

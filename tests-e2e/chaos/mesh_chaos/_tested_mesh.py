@@ -10,65 +10,18 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from textwrap import dedent
 
 from mesh_chaos._authority import AuthorityWay
-from mesh_chaos._books import Absence, Death, Lane
+from mesh_chaos._books import Absence, Death
+from mesh_chaos._configuration import EDITION, put
+from mesh_chaos._lanes import EDGE_HOST, Sent, lanes
 from mesh_chaos._parts import Part, kill_all
 from mesh_chaos._resolvers import Resolver
-from mesh_chaos._traffic import Questions, Requests
+from mesh_chaos._traffic import Requests, Traffic
 from mesh_chaos._waiting import NotSoon, soon
 from mesh_e2e import Target, Unanswered, alive, send
 from mesh_local import RunningMesh, RunningWorkload
 from mesh_testkit import SmallDisk
-
-LIFETIME_S = 60
-RENEWAL_S = 9.0
-"""`LEFT_AT_RENEWAL` of a certificate's life is left then."""
-LEFT_AT_RENEWAL = "0.85"
-SERVICES = {"caller": "caller", "backend-1": "backend", "backend-2": "backend"} | {
-    "store": "store",
-    "edge": "edge",
-}
-EDGE_HOST = "shop.example"
-OUTSIDE = "outside.example"
-OUTSIDE_ADDRESS = "192.0.2.77"
-WORKLOAD_DISK_KIB = 24 << 10
-CA_DISK_KIB = 2 << 10
-
-_MESH = """\
-    mesh: {{certificateLifetime: {lifetime}s, drain: 1s}}
-    configDir: rules
-    workloads:
-      - {{name: caller}}
-      - {{name: backend, replicas: 2, ports: [{{port: 8080}}], command: ECHO}}
-      - {{name: store, ports: [{{port: 9000, protocol: tcp}}], command: ECHO}}
-      - {{name: edge, gateway: {{ports: [{port}]}}}}
-"""
-GATEWAY = """\
-apiVersion: networking.istio.io/v1
-kind: Gateway
-metadata: {{name: edge, namespace: default}}
-spec:
-  selector: {{istio: ingressgateway}}
-  servers: [{{port: {{number: {port}, name: http, protocol: HTTP}}, hosts: [{host}]}}]
-"""
-EDITION = """\
-apiVersion: networking.istio.io/v1
-kind: VirtualService
-metadata: {{name: backend, namespace: default}}
-spec:
-  hosts: [backend.default.svc.cluster.local, {host}]
-  gateways: [mesh, edge]
-  http:
-  - headers: {{request: {{set: {{x-edition: "{edition}"}}}}}}
-    route: [{{destination: {{host: backend.default.svc.cluster.local}}}}]
-"""
-
-
-def mesh_text(port: int) -> str:
-    """Return the mesh file."""
-    return dedent(_MESH).format(lifetime=LIFETIME_S, port=port)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -103,6 +56,7 @@ class TestedMesh:
     environment: Mapping[str, str]
     binaries: Binaries
     edition: int = 0
+    traffic: Traffic | None = None
     deaths: list[Death] = field(default_factory=list)
     absences: list[Absence] = field(default_factory=list)
     away_since: dict[str, float] = field(default_factory=dict)
@@ -131,64 +85,15 @@ class TestedMesh:
     def workload(self, name: str) -> RunningWorkload:
         return self.mesh.workload(name)
 
-    def lanes(self) -> tuple[tuple[Requests | Questions, Lane], ...]:
+    def lanes(self) -> tuple[Sent, ...]:
         """Return all traffic, and what it passes."""
-        outbound = self.workload("caller").instance.addresses.outbound
-        backends = frozenset({"backend-1", "backend-2"})
-        found: list[tuple[Requests | Questions, Lane]] = [
-            (
-                Requests(
-                    name="http",
-                    host=outbound,
-                    port=15002,
-                    url="http://backend:8080/",
-                    authority="backend",
-                ),
-                Lane(name="http", passes=backends | {"caller"}, needs=frozenset({"caller"})),
-            ),
-            (
-                Requests(name="tcp", host=outbound, port=9000, rate=10),
-                Lane(
-                    name="tcp",
-                    passes=frozenset({"caller", "store"}),
-                    needs=frozenset({"caller", "store"}),
-                ),
-            ),
-            (
-                Requests(
-                    name="gateway", host="127.0.0.1", port=self.edge_port, authority=EDGE_HOST
-                ),
-                Lane(name="gateway", passes=backends | {"edge"}, needs=frozenset({"edge"})),
-            ),
-            (
-                Questions(
-                    name="names",
-                    host=self.workload("caller").instance.addresses.inbound,
-                    port=15053,
-                    ask="backend.default.svc.cluster.local",
-                    expect=outbound,
-                ),
-                Lane(name="names", passes=frozenset(), needs=frozenset({"caller"})),
-            ),
-        ]
-        if self.resolvers:
-            found.append(
-                (
-                    Questions(
-                        name="names outside",
-                        host=self.workload("caller").instance.addresses.inbound,
-                        port=15053,
-                        ask=f"RANDOM.{OUTSIDE}",
-                        expect=OUTSIDE_ADDRESS,
-                        rate=3,
-                    ),
-                    Lane(name="names outside", passes=frozenset(), needs=frozenset({"caller"})),
-                )
-            )
-        return tuple(found)
-
-    def _requests_to_edge(self) -> Requests:
-        return Requests(name="gateway", host="127.0.0.1", port=self.edge_port, authority=EDGE_HOST)
+        addresses = self.workload("caller").instance.addresses
+        return lanes(
+            inbound=addresses.inbound,
+            outbound=addresses.outbound,
+            edge_port=self.edge_port,
+            outside=bool(self.resolvers),
+        )
 
     def edit(self, edition: int) -> None:
         """Save the next configuration, as editors save: by a file in its place."""
@@ -312,6 +217,8 @@ class TestedMesh:
         agent = self.agent(workload)
         envoys = agent.envoys()
         self.away_since.setdefault(workload, time.monotonic())
+        if self.traffic is not None:
+            self.traffic.pause(workload)  # its program goes with it
         with self.dying(workload):
             await agent.kill()
             try:
@@ -334,6 +241,8 @@ class TestedMesh:
                 ended=time.monotonic(),
             )
         )
+        if self.traffic is not None:
+            self.traffic.resume(workload)
 
     def problem(self, sentence: str) -> None:
         self.problems.append((time.monotonic(), sentence))
@@ -346,9 +255,3 @@ class TestedMesh:
             for name, since in self.away_since.items()
         )
         return [*self.absences, *going_on]
-
-
-def put(path: Path, text: str) -> None:
-    beside = path.with_name(f".{path.name}.new")
-    beside.write_text(text)
-    beside.replace(path)

@@ -17,9 +17,13 @@ _PROCESS = Path(__file__).with_name("_traffic_process.py")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requests:
-    """Requests at a constant rate: HTTP, or HTTP in what the mesh takes for TCP."""
+    """Requests at a constant rate: HTTP, or HTTP in what the mesh takes for TCP.
+
+    sender: the workload whose program it is; empty for someone outside.
+    """
 
     name: str
+    sender: str = ""
     host: str
     port: int
     url: str = "/"
@@ -33,6 +37,7 @@ class Questions:
     """Names that are asked at a constant rate. ask: RANDOM in it is another word each time."""
 
     name: str
+    sender: str = ""
     host: str
     port: int
     ask: str
@@ -49,6 +54,19 @@ class Traffic:
     answered: Counter[str] = field(default_factory=Counter)
     failures: list[Failed] = field(default_factory=list)
     slowest_s: dict[str, float] = field(default_factory=dict)
+    _input: asyncio.StreamWriter | None = None
+
+    def pause(self, sender: str) -> None:
+        """A workload goes, and its program with it: it sends nothing more."""
+        self._tell(f"pause {sender}\n")
+
+    def resume(self, sender: str) -> None:
+        """The workload is back."""
+        self._tell(f"resume {sender}\n")
+
+    def _tell(self, line: str) -> None:
+        assert self._input is not None
+        self._input.write(line.encode())
 
     def note(self, line: str) -> None:
         told = json.loads(line)
@@ -74,6 +92,7 @@ async def traffic(
             stderr=errors,
         )
     assert process.stdin is not None
+    seen._input = process.stdin
     reading = asyncio.create_task(_read(process, seen), name="traffic")
     try:
         await until(

@@ -1,7 +1,8 @@
 """The traffic, in a process of its own: what the mesh does to the run never stops it.
 
 Reads what to send from its arguments, as JSON, and writes a line of JSON for each failure as it
-comes and, each second, how many requests of each lane were answered. Ends with its standard input.
+comes and, each second, how many requests of each lane were answered. A line `pause NAME` on its
+standard input has all lanes of this sender wait for `resume NAME`; it ends with its input.
 """
 
 import asyncio
@@ -22,7 +23,7 @@ import dns.exception
 import dns.message
 import dns.rcode
 
-from mesh_e2e import Failure, LoadReport, Target, constant_load
+from mesh_e2e import Failure, Load, LoadReport, Target, constant_load
 
 PATIENCE_S = 15.0
 """Slower answers are no answers. Generous: the machine may be busy with other things."""
@@ -39,6 +40,10 @@ class Telling:
 
     def __init__(self) -> None:
         self.reports: dict[str, LoadReport] = {}
+        self.loads: dict[str, list[Load]] = {}
+        """By the sender."""
+        self.away: set[str] = set()
+        """The senders that are not there."""
         self._told: Counter[str] = Counter()
 
     def tell(self) -> None:
@@ -63,6 +68,7 @@ async def requests(lane: Mapping[str, Any], telling: Telling) -> None:
     )
     async with constant_load(target, rate_per_s=lane["rate"], workers=lane["workers"]) as load:
         telling.reports[lane["name"]] = load.report
+        telling.loads.setdefault(lane["sender"], []).append(load)
         await asyncio.Event().wait()
 
 
@@ -76,7 +82,7 @@ async def questions(lane: Mapping[str, Any], telling: Telling) -> None:
         while True:
             due = max(due + 1 / lane["rate"], time.monotonic() - 1)
             await asyncio.sleep(max(0.0, due - time.monotonic()))
-            if len(waiting) >= lane["workers"]:
+            if len(waiting) >= lane["workers"] or lane["sender"] in telling.away:
                 continue
             name = lane["ask"].replace("RANDOM", f"n{rng.getrandbits(40):x}")
             task = group.create_task(question(lane, name, report))
@@ -109,11 +115,19 @@ async def question(lane: Mapping[str, Any], name: str, report: LoadReport) -> No
     report.failures.append(Failure(sent_at=sent_at, failed_at=time.monotonic(), what=what))
 
 
-async def until_told_to_end() -> None:
+async def follow(telling: Telling) -> None:
+    """Have senders come and go as standard input says, until it ends."""
     reader = asyncio.StreamReader()
     loop = asyncio.get_running_loop()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
-    await reader.read()
+    async for line in reader:
+        what, sender = line.decode().split()
+        if what == "pause":
+            telling.away.add(sender)
+        else:
+            telling.away.discard(sender)
+        for load in telling.loads.get(sender, []):
+            (load.pause if what == "pause" else load.resume)()
 
 
 async def main(lanes: list[Mapping[str, Any]]) -> None:
@@ -125,7 +139,7 @@ async def main(lanes: list[Mapping[str, Any]]) -> None:
         )
         for each in lanes
     ]
-    ending = asyncio.create_task(until_told_to_end(), name="end")
+    ending = asyncio.create_task(follow(telling), name="senders")
     while not ending.done():
         await asyncio.wait([ending, *tasks], timeout=1, return_when=asyncio.FIRST_COMPLETED)
         telling.tell()

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from mesh_chaos import _tested_mesh as meshes
 from mesh_chaos._books import (
     Account,
     Failed,
@@ -12,6 +11,7 @@ from mesh_chaos._books import (
     grown,
     level_of,
 )
+from mesh_chaos._configuration import RENEWAL_S
 from mesh_chaos._observing import per_minute
 from mesh_chaos._running import Outcome
 
@@ -55,7 +55,7 @@ def findings(outcome: Outcome) -> list[str]:
             list(outcome.observations.presented.values()),
             outcome.issued,
             seconds=outcome.seconds,
-            renewal_s=meshes.RENEWAL_S,
+            renewal_s=RENEWAL_S,
             slack_s=_CLOCK_SLACK_S,
         ),
         *_growth(outcome),

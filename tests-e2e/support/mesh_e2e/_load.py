@@ -143,6 +143,8 @@ class Load:
         self._interval_s = interval_s
         self._stopping = False
         self._arrived = asyncio.Event()
+        self._may_send = asyncio.Event()
+        self._may_send.set()
 
     async def until_answered(self, count: int) -> None:
         """Wait until this many more requests were answered."""
@@ -159,8 +161,17 @@ class Load:
             await self._arrived.wait()
         return asyncio.get_running_loop().time()
 
+    def pause(self) -> None:
+        """Send nothing more until `resume`; requests under way are finished."""
+        self._may_send.clear()
+
+    def resume(self) -> None:
+        """Send again."""
+        self._may_send.set()
+
     def stop(self) -> None:
         self._stopping = True
+        self._may_send.set()
 
     async def work(self, *, offset_s: float, keep: bool) -> None:
         """Send requests at this worker's times until stopped; a request under way is finished."""
@@ -170,6 +181,9 @@ class Load:
         try:
             while not self._stopping:
                 await asyncio.sleep(max(0.0, due - loop.time()))
+                if not self._may_send.is_set():
+                    await self._may_send.wait()
+                    continue
                 # A request that took longer than the interval shifts those after it.
                 due = max(due + self._interval_s, loop.time())
                 if connection is not None and not (keep and connection.usable):

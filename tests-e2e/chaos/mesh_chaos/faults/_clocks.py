@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from mesh_chaos._configuration import SERVICES
 from mesh_chaos._schedule import Fault
-from mesh_chaos._tested_mesh import SERVICES, TestedMesh
+from mesh_chaos._tested_mesh import TestedMesh
 
 _JUMPS_S = (-3600, -30, 30, 3600, 86_400)
 _READ_EVERY_S = 1

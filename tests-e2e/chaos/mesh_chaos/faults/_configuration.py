@@ -2,8 +2,9 @@
 
 import asyncio
 
+from mesh_chaos._configuration import put
 from mesh_chaos._schedule import Fault
-from mesh_chaos._tested_mesh import TestedMesh, put
+from mesh_chaos._tested_mesh import TestedMesh
 from mesh_chaos._waiting import soon
 
 _WRONG = """\
