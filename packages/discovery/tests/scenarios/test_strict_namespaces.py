@@ -17,25 +17,20 @@ metadata: {{name: {namespace}, annotations: {{mesh-discovery/hosts: "{host}"}}}}
 """
 
 
-@pytest.fixture
-async def strict_scene(
-    tmp_path: Path, socket_dir: Path, envoy_binary: Path
-) -> AsyncIterator[Scene]:
+@pytest.fixture(params=["by Istio's rules", "strict"])
+async def either(
+    request: pytest.FixtureRequest, tmp_path: Path, socket_dir: Path, envoy_binary: Path
+) -> AsyncIterator[tuple[Scene, bool]]:
+    """Open a scene of either kind; tell whether it is strict."""
+    strict = request.param == "strict"
     opened = opened_scene(
         tmp_path=tmp_path,
         socket_dir=socket_dir,
         envoy_binary=envoy_binary,
-        strict_namespaces=True,
+        strict_namespaces=strict,
     )
     async with opened as made:
-        yield made
-
-
-@pytest.fixture(params=["by Istio's rules", "strict"])
-def either(request: pytest.FixtureRequest) -> tuple[Scene, bool]:
-    """Open a scene of either kind; tell whether it is strict."""
-    strict = request.param == "strict"
-    return request.getfixturevalue("strict_scene" if strict else "scene"), strict
+        yield made, strict
 
 
 async def teams(scene: Scene) -> tuple[MeshEnvoy, Echo]:
