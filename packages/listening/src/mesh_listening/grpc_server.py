@@ -52,6 +52,9 @@ def options(limits: ConnectionLimits) -> list[tuple[str, int]]:
         ("grpc.so_reuseport", 0),
         ("grpc.server_handshake_timeout_ms", round(limits.handshake_s * 1000)),
         ("grpc.max_connection_idle_ms", round(limits.idle_s * 1000)),
+        # What is received ahead of the calls that read it is in memory: 64 KiB a stream are enough
+        # on a connection within this process, and more is what a caller floods.
+        ("grpc.http2.bdp_probe", 0),
     ]
 
 
