@@ -23,7 +23,7 @@ from mesh_discovery.model._short_names import full_host
 from mesh_discovery.model.namespaces._host_owners import not_governed
 from mesh_discovery.model.virtual_services._resolved_names import MESH
 from mesh_discovery.model.virtual_services._virtual_services import VirtualService
-from mesh_discovery.plan.reachability._services import port_numbers, registry_of
+from mesh_discovery.plan.reachability._services import Sources, port_numbers
 
 _HOW = (
     'say exportTo ["."], or have the mesh\'s operators give it by the annotation '
@@ -49,17 +49,17 @@ def unaddressed_ports(model: MeshModel) -> Iterator[Problem]:
     """Yield what clients of services with ports of TCP alone can't reach without an address."""
     if not model.owners.is_strict:
         return
-    sources = {(registry_of(each), each.namespace, each.name): each for each in model.made.sources}
+    sources = Sources(model)
     for service in model.services:
         if service.takes_any_address or service.virtual_addresses:
             continue
-        item = sources[service.registry, service.namespace, service.name]
-        numbers = port_numbers(item)
         for port in service.ports:
             if port.protocol.is_http or port.protocol.is_tls or port.protocol is Protocol.UDP:
                 continue
-            at = (numbers.index(port.number),) if port.number in numbers else ()
             if said := _unaddressed(service):
+                item = sources.of(service)
+                numbers = port_numbers(item)
+                at = (numbers.index(port.number),) if port.number in numbers else ()
                 yield item.problem(("spec", "ports", *at), f"port {port.number}: {said}")
 
 

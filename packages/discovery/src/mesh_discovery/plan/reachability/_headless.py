@@ -21,7 +21,7 @@ from mesh_discovery.model._short_names import full_host
 from mesh_discovery.model.virtual_services._resolved_names import MESH
 from mesh_discovery.plan._auto_mtls import uses_mutual_tls, uses_mutual_tls_for_all
 from mesh_discovery.plan._traffic_policy import effective_policy
-from mesh_discovery.plan.reachability._services import port_numbers, registry_of
+from mesh_discovery.plan.reachability._services import Sources, port_numbers
 from mesh_discovery.plan.virtual_hosts._unused import destinations_of, is_delegate
 
 LeadingTo = Callable[[str], Iterable[ConfigObject]]
@@ -33,10 +33,9 @@ def passed_on_warnings(model: MeshModel, leading_to: LeadingTo) -> Iterator[Prob
     services = [each for each in model.services if each.resolution is Resolution.NONE]
     if not services:
         return
-    sources = {(registry_of(each), each.namespace, each.name): each for each in model.made.sources}
+    sources = Sources(model)
     for service in services:
-        item = sources[service.registry, service.namespace, service.name]
-        yield from _spoken_to_alike(service, item, model)
+        yield from _spoken_to_alike(service, sources, model)
         if service.is_headless:
             for each in leading_to(service.host):
                 yield from _not_chosen(each, service.host)
@@ -58,7 +57,7 @@ def same_passed_on(old: MeshModel, new: MeshModel) -> bool:
     )
 
 
-def _spoken_to_alike(service: Service, item: ConfigObject, model: MeshModel) -> Iterator[Problem]:
+def _spoken_to_alike(service: Service, sources: Sources, model: MeshModel) -> Iterator[Problem]:
     if service.external or not model.mesh_config.enable_auto_mtls:
         return
     rule = model.destination_rules.rule_for(service.namespace, service)
@@ -69,6 +68,7 @@ def _spoken_to_alike(service: Service, item: ConfigObject, model: MeshModel) -> 
             continue  # it says itself how all are spoken to
         said = _of_port(service, port, model)
         if said:
+            item = sources.of(service)
             yield item.problem(_port_path(item, port), f"port {port.number}: {said}")
 
 

@@ -6,6 +6,7 @@ served. Conflicts with the ports of one proxy's own workload are found by the pu
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import msgspec
 
@@ -51,6 +52,21 @@ def registry_of(item: ConfigObject) -> Registry:
     """Return the kind of services that an object makes."""
     is_kubernetes = isinstance(item.spec, KubernetesServiceSpec)
     return Registry.KUBERNETES if is_kubernetes else Registry.EXTERNAL
+
+
+class Sources:
+    """Finds the objects that services come from; it looks through them once one is asked for."""
+
+    def __init__(self, model: MeshModel) -> None:
+        self._objects = model.made.sources
+
+    def of(self, service: Service) -> ConfigObject:
+        """Return the object of a service."""
+        return self._by_key[service.registry, service.namespace, service.name]
+
+    @cached_property
+    def _by_key(self) -> "_Items":
+        return {(registry_of(each), each.namespace, each.name): each for each in self._objects}
 
 
 def is_captured(model: MeshModel) -> bool:
