@@ -65,6 +65,11 @@ def test_replicas_of_a_service_are_not_away_at_once() -> None:
     assert apart_s(first, one(Kind.ENVOY_STOPPED, "store"), SERVICES) is None
 
 
+def test_one_resolver_answers_while_the_other_fails() -> None:
+    first, second = one(Kind.RESOLVER_DEAD, "first"), one(Kind.RESOLVER_LYING, "second")
+    assert apart_s(first, second, SERVICES)
+
+
 def test_an_agents_crash_budget_is_not_used_up() -> None:
     first, second = one(Kind.ENVOY_KILLED, "store"), one(Kind.ENVOY_OUT_OF_MEMORY, "store")
     assert apart_s(first, second, SERVICES) == CRASHES_APART_S

@@ -141,7 +141,9 @@ class Fault:
 def touched(fault: Fault, services: Mapping[str, str]) -> frozenset[str]:
     """What a fault has for itself. services: the service of each workload."""
     shape = _SHAPES[fault.kind]
-    found = {f"{shape.target} {fault.target}"}
+    # Of the two resolvers one has to answer.
+    of = "" if shape.target is Target.RESOLVER else fault.target
+    found = {f"{shape.target} {of}"}
     if shape.alone:
         found.add(f"service {services[fault.target]}")
     if shape.needs_control_plane:
