@@ -39,8 +39,10 @@ def _group(home: Path) -> Iterator[Path]:
     try:
         yield path
     finally:
-        with suppress(OSError):  # a process that the kernel has not ended yet
-            path.rmdir()
+        for pid in (path / "cgroup.procs").read_text().split():  # the kernel has not ended it
+            with suppress(OSError):
+                (home / "cgroup.procs").write_text(pid)
+        path.rmdir()
 
 
 async def envoy_out_of_memory(tested: TestedMesh, fault: Fault) -> None:
