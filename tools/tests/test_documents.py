@@ -23,8 +23,14 @@ def functions_of(file: Path) -> set[str]:
     return {node.name for node in ast.walk(tree) if isinstance(node, kinds)}
 
 
-@pytest.mark.parametrize(("file", "function"), named_tests(ROOT / "docs" / "threat-model.md"))
-def test_each_claim_of_the_threat_model_is_held_by_a_test_that_is_there(
+@pytest.mark.parametrize(
+    ("file", "function"),
+    [
+        *named_tests(ROOT / "docs" / "threat-model.md"),
+        *named_tests(ROOT / "docs" / "faults.md"),
+    ],
+)
+def test_each_claim_about_threats_and_faults_is_held_by_a_test_that_is_there(
     file: str, function: str
 ) -> None:
     assert (ROOT / file).is_file()
