@@ -81,5 +81,5 @@ async def test_a_lost_identity_is_told_with_the_reason_and_a_new_one_makes_ready
     await clock.advance(LIFETIME.total_seconds() / 2)
     assert condition.reason == f"it expired and was not renewed: {denied()}"
     authority.answer()
-    await clock.advance(10)
+    await clock.advance(60)  # one that refuses is asked twice a minute
     await until(condition, None, certificates)

@@ -60,7 +60,10 @@ async def test_filters_run_at_the_workloads_that_they_are_for_in_their_order(sce
         }
 
     async def order(host: str) -> list[str]:
-        seen = (await client.get(f"http://{host}/")).seen
+        answer = await client.get(f"http://{host}/")
+        if answer.status == 503:  # its connection was closed with the listener it came by
+            return ["503"]
+        seen = answer.seen
         return [value for name, value in seen.header_list if name == "x-order"]
 
     async def becomes(*wanted: str) -> None:
