@@ -20,6 +20,7 @@ MOST_LINES_A_MINUTE, MOST_LINES_AT_ONCE = 200, 500
 MOST_FURTHER_FILES = 12
 MEMORY_SHARE, MEMORY_LEAST_MB = 0.25, 15.0
 DESCRIPTORS_SHARE, DESCRIPTORS_LEAST = 0.25, 12.0
+LEVELS_SINCE_S = 300.0
 _CLOCK_SLACK_S = 5.0
 _SHOWN = 10
 
@@ -95,7 +96,7 @@ def _absences(outcome: Outcome) -> Iterator[str]:
             )
 
 
-def _growth(outcome: Outcome) -> Iterator[str]:
+def _grown_processes(outcome: Outcome) -> Iterator[str]:
     seen = outcome.observations
     for level in levels(seen.memory_mb):
         if said := grown(level, share=MEMORY_SHARE, least=MEMORY_LEAST_MB):
@@ -106,6 +107,12 @@ def _growth(outcome: Outcome) -> Iterator[str]:
     for level in levels(seen.children):
         if said := grown(level, share=0, least=0):
             yield f"the child processes of the {said}"
+
+
+def _growth(outcome: Outcome) -> Iterator[str]:
+    # In a short run a process that was started again has few samples, before it was busy or after.
+    if outcome.seconds >= LEVELS_SINCE_S:
+        yield from _grown_processes(outcome)
     before, after = outcome.files
     for name in sorted(after):
         if after[name] > before.get(name, 0) + MOST_FURTHER_FILES:

@@ -135,8 +135,9 @@ def read_tree(
     _Walk(tree, problems, reach, limits).begin(str(directory))
     tree.watched |= set(map(Path, tree.directories))
     for each in further:
-        path, real = str(each), Path(os.path.realpath(each))
-        reach(path)
+        path = str(each)
+        reach(path)  # before the first look: what hangs is named by it
+        real = Path(os.path.realpath(each))
         tree.files.append(path)
         tree.further += (path,)
         tree.watched |= {each.absolute().parent, real.parent}
