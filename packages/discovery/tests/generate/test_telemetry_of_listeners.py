@@ -135,6 +135,29 @@ def test_a_mesh_that_says_nothing_neither_logs_nor_traces(model_of: Build) -> No
             assert "access_log" not in each
 
 
+@pytest.mark.parametrize("encodings", [("TEXT", "JSON"), ("JSON", "TEXT")])
+@pytest.mark.parametrize("given", ["", "  accessLogFormat: '{}'\n"])
+def test_the_encoding_of_one_mesh_config_is_not_that_of_another(
+    model_of: Build, encodings: tuple[str, str], given: str
+) -> None:
+    fields = {"TEXT": "text_format_source", "JSON": "json_format"}
+    for encoding in encodings:
+        own = f"  accessLogFile: /dev/stdout\n  accessLogEncoding: {encoding}\n{given}"
+        document = MESH.split("---\napiVersion: telemetry", maxsplit=1)[0]
+        mesh = f"apiVersion: mesh.istio.io/v1alpha1\nkind: MeshConfig\nspec:\n{own}"
+
+        loggers = [
+            logger
+            for listener in listeners(model_of(document, mesh))
+            for each in filters(listener)
+            for logger in each["access_log"]
+        ]
+
+        assert loggers
+        for logger in loggers:
+            assert fields[encoding] in logger["typed_config"]["log_format"]
+
+
 @pytest.mark.parametrize(
     ("line", "wanted"),
     [

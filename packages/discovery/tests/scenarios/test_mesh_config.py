@@ -1,5 +1,6 @@
 """The mesh config with real Envoys: paths, headers, retries and limits of all proxies."""
 
+from planes import eventually
 from scenarios import Scene
 
 MESH = """\
@@ -146,3 +147,17 @@ async def test_clusters_have_the_names_in_statistics_that_the_mesh_gives_them(
 
     assert (await reviews.client.get("http://s.b/")).status == 200
     assert await reviews.client.stat("cluster.to_s_80;.upstream_rq_total") == 1
+
+
+async def test_an_encoding_of_the_access_log_that_changes_reaches_proxies(scene: Scene) -> None:
+    reviews = await scene.reviews()
+    await reviews.client.get("http://s.b/json")
+    await reviews.client.logged(path="/json")
+
+    await scene.apply(mesh_config=MESH.format(fields="").replace("JSON", "TEXT"))
+    await reviews.client.get("http://s.b/text")
+
+    async def has_text() -> bool:
+        return '"GET /text HTTP/1.1" 200' in reviews.client.process.text
+
+    await eventually(has_text, what="a line of text")

@@ -2,17 +2,21 @@
 
 from typing import NamedTuple, TypeAlias
 
+import msgspec
+
 from mesh_discovery.config.kinds.mesh_config.providers._provider import Tracer
 from mesh_discovery.plan._provider_services import ProviderService
 
 
-class TextLine(NamedTuple):
+# No named tuples: these are equal whatever their class, and a cache of loggers would give the text
+# of one mesh config for the JSON of the next.
+class TextLine(msgspec.Struct, frozen=True):
     """A line of text; empty: of Istio's default format."""
 
     text: str = ""
 
 
-class JsonLine(NamedTuple):
+class JsonLine(msgspec.Struct, frozen=True):
     """A line of JSON, by the JSON text of its fields; empty: of Istio's default fields."""
 
     fields: str = ""
