@@ -50,3 +50,5 @@ async def test_a_push_says_which_object_changed(
         push = await eventually(last_push, what="the push on the debug page")
         assert push["reasons"] == reasons
         assert push["types"]["cluster"]["sent"] >= 1
+        (connection,) = await plane.get("/debug/syncz")
+        assert connection["behind"] is False

@@ -115,6 +115,29 @@ async def test_the_last_push_is_told_with_its_reasons_and_numbers(state: State, 
             assert push.types == {types.CLUSTER: TypePush(sent=0, removed=0, unchanged=3)}
 
 
+async def test_a_client_is_behind_until_all_of_a_change_is_sent(state: State, make: Make) -> None:
+    state.set(make.cluster("a"))
+    server = new_server(state)
+    async with serving(server, [PlainListener()]) as bound:
+        async with over_grpc(bound.addresses[0], path=ADS_DELTA) as wire:
+            client = DeltaClient(wire)
+            await client.subscribe(types.CLUSTER)
+            await client.next()
+            (status,) = server.clients()
+            assert not status.behind
+            state.set(make.cluster("a", change=1))
+            server.notify(PushRequest(configs_updated=WEB))
+            (gathered,) = server.clients()
+            assert gathered.behind
+            await client.next()
+            status = await pushed_status(server, reason="Service/shop/web")
+            assert not status.behind
+            server.push_now(PushRequest(triggers=("global",)))
+            (queued,) = server.clients()
+            assert queued.behind
+            assert not (await pushed_status(server, reason="global")).behind
+
+
 async def test_what_a_push_takes_away_is_counted(state: State, make: Make) -> None:
     state.set(make.listener("a"), make.listener("b"))
     server = new_server(state)

@@ -303,6 +303,7 @@ def _client(client: ClientStatus) -> Page:
         "delta": client.delta,
         "connected_since": client.connected_since,
         "connected_s": round(time.time() - client.connected_since, 3),
+        "behind": client.behind,
         "types": {
             _SHORT.get(url, url): _type_status(status) for url, status in client.types.items()
         },

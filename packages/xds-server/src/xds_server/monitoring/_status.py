@@ -85,7 +85,9 @@ class PushStatus(msgspec.Struct, frozen=True, kw_only=True):
 class ClientStatus(msgspec.Struct, frozen=True, kw_only=True):
     """One stream: its client, since when it is connected, and each type it watches.
 
-    `last_push` is None until a first push has been sent; answers to requests are no push.
+    `last_push` is None until a first push has been sent; answers to requests are no push. `behind`:
+    a change waits to be sent, or is being sent; when none is and every type is `in_sync`, the
+    client has accepted all that there is for it.
     """
 
     id: str
@@ -96,3 +98,4 @@ class ClientStatus(msgspec.Struct, frozen=True, kw_only=True):
     connected_since: float
     types: Mapping[str, TypeStatus]
     last_push: PushStatus | None = None
+    behind: bool = False

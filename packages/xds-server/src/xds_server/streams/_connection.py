@@ -192,6 +192,7 @@ class Connection(Generic[C]):
                 for type_url, subscription in self._state.subscriptions.items()
             },
             last_push=None if self._push.last is None else self._push.last.status(),
+            behind=self._state.has_deferred or self._server.is_behind(self, pushing=False),
         )
 
     def sent_resources(self) -> Mapping[str, tuple[Resource, ...]]:
