@@ -1,6 +1,7 @@
 """The accept loop: how many connections, how long, and the log of refusals."""
 
 import asyncio
+import encodings.idna  # noqa: F401 - no look-up may load it when there are no files
 import logging
 import os
 import resource
@@ -12,6 +13,7 @@ import pytest
 
 from callers import Echo, unhurried
 from mesh_listening import (
+    HTTP_LIMITS,
     ConnectionLimits,
     Reason,
     accepting,
@@ -132,6 +134,25 @@ def few_files() -> Iterator[int]:
     resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
     yield limit
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.parametrize(
+    ("limits", "level"),
+    [
+        pytest.param(HTTP_LIMITS, logging.DEBUG, id="default"),
+        pytest.param(ConnectionLimits(port=3000, peer=3000), logging.INFO, id="configured"),
+    ],
+)
+@pytest.mark.usefixtures("few_files")
+async def test_fewer_connections_than_the_default_are_logged_at_debug_level_only(
+    limits: ConnectionLimits, level: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    with listening_on("127.0.0.1", 0) as sockets:
+        async with accepting(sockets, Echo, name="test", limits=limits) as port:
+            assert port.limits.port < limits.port
+    told = "the limit of open files allows fewer connections than are configured"
+    assert [each.levelno for each in caplog.records if each.getMessage() == told] == [level]
 
 
 @pytest.mark.usefixtures("few_files")

@@ -146,7 +146,7 @@ async def test_the_last_good_configuration_stays_and_the_mistake_is_shown_everyw
 
     await eventually(serves_the_new_one, what="the new service")
     messages = [json.loads(line)["msg"] for line in plane.process.output if line.startswith("{")]
-    assert messages.count("configuration file is wrong, its last good content stays") == 1
+    assert messages.count("configuration file is wrong, its last good content is served") == 1
     assert messages.count("configuration file is no longer wrong") == 1
 
 

@@ -230,7 +230,7 @@ def test_the_application_on_the_workloads_own_address_is_not_shadowed(
     same = proxy("127.0.0.1", APP_ADDRESS="127.0.0.1", OUTBOUND_BIND_ADDRESS="127.0.0.1")
 
     assert not context.listeners(same).resources
-    assert [each.host for each in context.conflicts] == ["web.default.svc.cluster.local"]
+    assert not context.conflicts  # a call to it from its own machine arrives there by itself
 
 
 ROOT_PEM = throwaway_authority().root_pem

@@ -53,7 +53,8 @@ async def test_the_log_and_the_status_tell_it_as_long_as_it_is_so(
     logged = [
         json.loads(each) for each in plane.process.output if TOLD.split('"', maxsplit=1)[0] in each
     ]
-    assert [each["msg"] for each in logged] == ["configuration that can't be reached"]
+    (record,) = logged
+    assert record["msg"] == "configuration is served, and no proxy can reach it"
     _, output = await run_command(tmp_path, "status", address)
     assert TOLD in output
 

@@ -7,11 +7,15 @@ import typer
 
 from mesh_discovery.commands._options import (
     ALLOW_UNSUPPORTED,
+    AS_JSON,
     BELIEVE_TIMESTAMPS,
     CONFIG_DIR,
     MESH_CONFIG,
     MESH_NETWORKS,
+    OUTPUT,
     STRICT_NAMESPACES,
+    WRONG_CALL,
+    OutputFormat,
     fail,
 )
 
@@ -42,7 +46,8 @@ def check(
         str, typer.Option(envvar="TRUST_DOMAIN", help="Unless the mesh config says another.")
     ] = "cluster.local",
     domain: Annotated[str, typer.Option(help="The DNS suffix of the mesh.")] = "cluster.local",
-    as_json: Annotated[bool, typer.Option("--json", help="As JSON, for programs.")] = False,
+    output: Annotated[OutputFormat | None, OUTPUT] = None,
+    as_json: Annotated[bool, AS_JSON] = False,
 ) -> None:
     """Read a configuration as the server would, and say all that is wrong with it.
 
@@ -53,7 +58,7 @@ def check(
 
     given = [each for each in (directory, config_dir) if each is not None]
     if len(given) != 1:
-        fail(["give the directory once, as DIR or with --config-dir"])
+        fail(["give the directory once, as DIR or with --config-dir"], exit_code=WRONG_CALL)
     try:
         checked = check_configuration(
             given[0],
@@ -68,7 +73,7 @@ def check(
         )
     except (SourceError, NotComparableError) as error:
         fail([f"--against: {error}"])
-    if as_json:
+    if as_json or output is OutputFormat.JSON:
         _print_json(checked)
         raise SystemExit(0 if checked.is_good else 1)
     for note in checked.notes:

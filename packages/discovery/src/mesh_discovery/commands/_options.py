@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from datetime import timedelta
+from enum import StrEnum
 from pathlib import Path
 from typing import NoReturn
 
@@ -55,6 +56,9 @@ MESH_NETWORKS = typer.Option(
     metavar="PATH",
 )
 
+OUTPUT = typer.Option("--output", "-o", help="A form for programs.", metavar="json")
+AS_JSON = typer.Option("--json", help="As -o json.")
+
 CA_DIR = typer.Option(
     "--ca-dir", envvar="ROOT_CA_DIR", help="The CA's directory, shared with the server."
 )
@@ -68,8 +72,18 @@ def duration_of(flag: str, text: str) -> timedelta:
         fail([wrong_duration(flag, text, error)])
 
 
-def fail(sentences: Iterable[str]) -> NoReturn:
-    """End the command with exit code 1 and these sentences on stderr."""
+WRONG_CALL = 2
+"""The exit code of a command that is called wrongly; typer has the same."""
+
+
+class OutputFormat(StrEnum):
+    """The forms of what a command finds."""
+
+    JSON = "json"
+
+
+def fail(sentences: Iterable[str], *, exit_code: int = 1) -> NoReturn:
+    """End the command with these sentences on stderr."""
     for sentence in sentences:
         typer.echo(f"mesh-discovery: {sentence}", err=True)
-    raise SystemExit(1)
+    raise SystemExit(exit_code)

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from mesh_discovery.commands._options import fail
+from mesh_discovery.commands._options import AS_JSON, OUTPUT, WRONG_CALL, OutputFormat, fail
 
 
 def status(
@@ -15,11 +15,17 @@ def status(
         ),
     ] = ":15014",
     *,
-    as_json: Annotated[bool, typer.Option("--json", help="As JSON, for programs.")] = False,
+    output: Annotated[OutputFormat | None, OUTPUT] = None,
+    as_json: Annotated[bool, AS_JSON] = False,
 ) -> None:
-    """Ask a running control plane how things stand.
+    r"""Ask a running control plane how things stand.
 
-    The exit code is 0 if everything is as configured.
+    The exit code is 0 if everything is as configured, 1 if not, or if nothing answers, and 2 if the
+    command is called wrongly.
+
+    \b
+    mesh-discovery status
+    mesh-discovery status --monitoring-addr 127.0.0.1:15014 -o json
     """
     import json
 
@@ -33,19 +39,21 @@ def status(
 
     try:
         host, port = split_host_port(monitoring_addr)
-        document = fetch_status(host or "127.0.0.1", port)
     except ValueError as error:
-        fail([f"--monitoring-addr: {error}"])
+        fail([f"--monitoring-addr: {error}"], exit_code=WRONG_CALL)
+    try:
+        document = fetch_status(host or "127.0.0.1", port)
     except StatusError as error:
         fail([str(error)])
     problems = tuple(status_problems(document))
-    if as_json:
+    if as_json or output is OutputFormat.JSON:
         typer.echo(json.dumps(document))
     else:
         for line in (*problems, *status_notes(document)):
             typer.echo(line)
+        count = document["proxies"]
         typer.echo(
-            f"{document['proxies']} proxies connected, "
+            f"{count} prox{'y' if count == 1 else 'ies'} connected, "
             + ("not everything is as configured" if problems else "everything is as configured")
         )
     raise SystemExit(1 if problems else 0)

@@ -58,11 +58,13 @@ class InboundPlan:
     """The ports that a proxy accepts on for its workload, in order of bind address and number.
 
     taken: the addresses and ports where the proxy or its workload listens, so that no outbound
-    listener can.
+    listener can. own: hosts and ports of the services that the workload itself answers there: its
+    program finds them without an outbound listener.
     """
 
     ports: tuple[InboundPort, ...] = ()
     taken: frozenset[tuple[str, int]] = frozenset()
+    own: frozenset[tuple[str, int]] = frozenset()
 
 
 def plan_inbound(proxy: Proxy, model: MeshModel, sidecar: SidecarSpec | None = None) -> InboundPlan:
@@ -83,13 +85,14 @@ def plan_inbound(proxy: Proxy, model: MeshModel, sidecar: SidecarSpec | None = N
             is_application = (port.bind, port.number) == (port.app_address, port.app_port)
             if not is_application and not _is_own(port, proxy):
                 found.setdefault((port.bind, port.number), port)
-    by_application = {
-        (proxy.app_address, endpoint.port_for(port))
+    answered = [
+        (service.host, port.number, endpoint.port_for(port))
         for address in proxy.addresses
         for service, endpoint in model.by_address.get((proxy.namespace, address), ())
         for port in service.ports
         if endpoint.serves(port)
-    }
+    ]
+    by_application = {(proxy.app_address, number) for _, _, number in answered}
     by_proxy = {
         place
         for each in found.values()
@@ -98,6 +101,7 @@ def plan_inbound(proxy: Proxy, model: MeshModel, sidecar: SidecarSpec | None = N
     return InboundPlan(
         ports=tuple(found[key] for key in sorted(found)),
         taken=frozenset(by_application | by_proxy),
+        own=frozenset((host, port) for host, port, number in answered if port == number),
     )
 
 

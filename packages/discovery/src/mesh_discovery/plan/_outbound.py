@@ -47,14 +47,21 @@ class Conflict:
     port: int
     host: str
     """Of the service; or what else wants to listen there."""
+    is_workloads: bool = False
+    """Whether the proxy's own workload, or the proxy for it, listens there; else a service does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutboundPlan:
-    """The listeners for a workload's own calls, and the services that found no place."""
+    """The listeners for a workload's own calls, and the services that found no place.
+
+    only_by_http_proxy: HTTP services that have no listener of their port, since the workload itself
+    listens there, and that its program reaches through the HTTP proxy all the same.
+    """
 
     listeners: tuple[Outbound, ...]
     conflicts: tuple[Conflict, ...]
+    only_by_http_proxy: tuple[Conflict, ...] = ()
     chains: Mapping[Outbound, tuple[TcpChain, ...]] = field(default_factory=dict)
     """The chains of TCP listeners that do more than lead to their service's cluster."""
 
@@ -77,6 +84,7 @@ def plan_outbound(
     naming: Naming = NO_DNS,
     http_proxy_port: int | None = None,
     taken: frozenset[tuple[str, int]] = frozenset(),
+    own: frozenset[tuple[str, int]] = frozenset(),
     routes: Callable[[EgressListener], ConnectionRoutes] = lambda _: NO_ROUTES,
     targets: Targets | None = None,
 ) -> OutboundPlan:
@@ -85,18 +93,26 @@ def plan_outbound(
     HTTP services share one listener a port on `address`. A service of any other protocol has its
     own, on its virtual addresses if it has any. Where names lead to addresses of a service's own,
     HTTP has a listener there too. A Sidecar's listeners with a port are where it says. The result
-    has the TCP listeners first, then HTTP, each in order, then the HTTP proxy. routes: of
-    connections of a listener; targets: what they lead to.
+    has the TCP listeners first, then HTTP, each in order, then the HTTP proxy. own: hosts and ports
+    that the workload answers at a taken place by itself. routes: of connections of a listener;
+    targets: what they lead to.
     """
     owners: dict[tuple[str, int], Outbound] = {}
     conflicts: list[Conflict] = []
+    http_beside_workload: list[Conflict] = []
     chains: dict[Outbound, tuple[TcpChain, ...]] = {}
     for each in egress:
         own_routes: ConnectionRoutes | None = None
         for wanted, service, port in _claims(each, address, naming):
             place = (wanted.bind, wanted.port)
-            if place in taken or owners.setdefault(place, wanted) != wanted:
-                host = service.host if service is not None else _OF_SIDECAR
+            host = service.host if service is not None else _OF_SIDECAR
+            if place in taken:
+                if (host, wanted.port) in own:
+                    continue  # a call to it from its own machine arrives where it should
+                told = Conflict(bind=wanted.bind, port=wanted.port, host=host, is_workloads=True)
+                is_named = isinstance(wanted, HttpOutbound) and service is not None
+                (http_beside_workload if is_named else conflicts).append(told)
+            elif owners.setdefault(place, wanted) != wanted:
                 conflicts.append(Conflict(bind=wanted.bind, port=wanted.port, host=host))
             elif isinstance(wanted, TcpOutbound) and service and port and targets is not None:
                 own_routes = own_routes or routes(each)
@@ -106,17 +122,31 @@ def plan_outbound(
     listeners = sorted(
         owners.values(), key=lambda each: (isinstance(each, HttpOutbound), each.bind, each.port)
     )
+    has_http_proxy = False
     if http_proxy_port is not None:
         place = (address, http_proxy_port)
         if place in taken or place in owners:
             conflicts.append(
-                Conflict(bind=address, port=http_proxy_port, host=names.HTTP_PROXY_ROUTE)
+                Conflict(
+                    bind=address,
+                    port=http_proxy_port,
+                    host=names.HTTP_PROXY_ROUTE,
+                    is_workloads=place in taken,
+                )
             )
         else:
+            has_http_proxy = True
             listeners.append(
                 HttpOutbound(bind=address, port=http_proxy_port, route=names.HTTP_PROXY_ROUTE)
             )
-    return OutboundPlan(listeners=tuple(listeners), conflicts=tuple(conflicts), chains=chains)
+    if not has_http_proxy:
+        conflicts.extend(http_beside_workload)
+    return OutboundPlan(
+        listeners=tuple(listeners),
+        conflicts=tuple(conflicts),
+        only_by_http_proxy=tuple(http_beside_workload) if has_http_proxy else (),
+        chains=chains,
+    )
 
 
 def _claims(listener: EgressListener, address: str, naming: Naming) -> Iterator[_Claim]:

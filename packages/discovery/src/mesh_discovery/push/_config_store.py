@@ -27,7 +27,9 @@ log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 _MOST_LINES = 50
 """Of one sort and one load: a file may have thousands of mistakes, and an edit moves them all."""
-_HARDLY_MEANT = "configuration that is hardly meant so"
+_WITHOUT_EFFECT = "configuration is accepted and has no effect"
+_NOT_REACHED = "configuration is served, and no proxy can reach it"
+_PROBABLY_WRONG = "configuration is served as it is, and is probably not what was meant"
 
 
 class Workloads(Protocol):
@@ -155,7 +157,7 @@ class ConfigStore:
                 new.append(each)
         for wrong in _first_of(new, "configuration file is wrong"):
             log.error(
-                "configuration file is wrong, its last good content stays"
+                "configuration file is wrong, its last good content is served"
                 if wrong.kept_from is not None
                 else "configuration file is wrong, nothing of it is served",
                 extra={
@@ -219,20 +221,20 @@ class ConfigStore:
         before, self._judgement = self._judgement, judge(self.served.pending, self._judgement)
         known_warnings = frozenset(self._judged)
         self._judged = self._judgement.warnings
-        _log_new(_HARDLY_MEANT, self._judged, known_warnings)
+        _log_new(_PROBABLY_WRONG, self._judged, known_warnings)
         if before is not None and before.parts is self._judgement.parts:
             return
         found = self._judgement.problems
-        _log_new("configuration that can't be reached", found, frozenset(self.unreachable))
+        _log_new(_NOT_REACHED, found, frozenset(self.unreachable))
         self.unreachable = found
         self._metrics.config_unreachable.set(len(found))
 
     def _log_notes(self) -> None:
         """Log what has no effect, or hardly the one meant, each once for as long as it is so."""
-        _log_new("configuration without effect", self.snapshot.notes, self._logged_notes)
+        _log_new(_WITHOUT_EFFECT, self.snapshot.notes, self._logged_notes)
         self._logged_notes = frozenset(self.snapshot.notes)
         warnings = self._warnings_of_objects
-        _log_new(_HARDLY_MEANT, warnings, self._logged_warnings)
+        _log_new(_PROBABLY_WRONG, warnings, self._logged_warnings)
         self._logged_warnings = frozenset(warnings)
         self._metrics.config_unsupported.set(len(self._logged_notes))
 
@@ -250,7 +252,7 @@ def _first_of(found: Sequence[_T], what: str) -> Sequence[_T]:
     """
     if len(found) > _MOST_LINES:
         log.warning(
-            "more of a sort than are logged one by one, the status of this control plane has all",
+            "too many to be logged one by one, mesh-discovery status lists all",
             extra={"what": what, "count": len(found), "logged": _MOST_LINES},
         )
     return found[:_MOST_LINES]

@@ -16,7 +16,7 @@ from mesh_discovery.config.kinds.mesh_config._interception import InterceptionMo
 from mesh_discovery.model.gateway_api._conditions import ObjectStatus
 from mesh_discovery.plan._proxy import NodeError, Proxy, as_stranger, parse_proxy
 from mesh_discovery.plan.gateway._unused import left_out_problems
-from mesh_discovery.plan.reachability._services import places_taken
+from mesh_discovery.plan.reachability._services import places_taken, reached_by_http_proxy
 from mesh_discovery.push._config_store import ConfigStore
 from mesh_discovery.push._secrets import SecretsGenerator
 from mesh_discovery.push._served_context import ServedContext
@@ -118,6 +118,7 @@ class DebugPages:
             "warnings": [_problem(warning) for warning in store.warnings],
             "unreachable": [_problem(each) for each in store.unreachable],
             "taken": [_problem(each) for each in self._taken()],
+            "only_by_http_proxy": [_problem(each) for each in self._only_by_http_proxy()],
             "patches": [_problem(each) for each in self._patches()],
             "open_files": out_of_files() or "",
             "proxies": len(proxies),
@@ -142,6 +143,13 @@ class DebugPages:
         found = set(places_taken(context.conflicts, context.model))
         found.update(left_out_problems(context.left_out, context.model.gateways))
         return sorted(each for each in found if (each.file, each.line, each.field) not in told)
+
+    def _only_by_http_proxy(self) -> Iterable[Problem]:
+        """Return what is said of services that some proxy reaches through its HTTP proxy alone."""
+        context = self._served.current
+        return reached_by_http_proxy(
+            context.only_by_http_proxy, context.model.mesh_config.proxy_http_port
+        )
 
     def _patches(self) -> list[Problem]:
         """Return the patches that some proxy goes without."""

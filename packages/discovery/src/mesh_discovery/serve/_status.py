@@ -3,8 +3,8 @@
 import http.client
 import json
 import socket
+import time
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from typing import TypedDict
 
 from mesh_discovery._addresses import bracketed
@@ -70,6 +70,9 @@ class StatusDocument(TypedDict):
     warnings: list[ProblemStatus]
     unreachable: list[ProblemStatus]
     taken: list[ProblemStatus]
+    """Services that found no place to listen at some proxy."""
+    only_by_http_proxy: list[ProblemStatus]
+    """That services are reached from some workloads through the HTTP proxy alone; no fault."""
     patches: list[ProblemStatus]
     """Of EnvoyFilters, that proxies go without."""
     proxies: int
@@ -114,10 +117,14 @@ def fetch_status(host: str, port: int, *, timeout_s: float = 5.0) -> StatusDocum
     return document
 
 
-def status_problems(document: StatusDocument) -> Iterator[str]:
-    """Yield a line for each thing that is not as it is configured, with its place."""
+def status_problems(document: StatusDocument, *, now: float | None = None) -> Iterator[str]:
+    """Yield a line for each thing that is not as it is configured, with its place.
+
+    now: Unix seconds, by which it is told how long something is so; None: what the clock says.
+    """
+    now = time.time() if now is None else now
     for wrong in document["wrong_files"]:
-        yield from _wrong_file(wrong)
+        yield from _wrong_file(wrong, now)
     if trouble := document.get("open_files", ""):
         yield trouble
     for each in (*document["unreachable"], *document["taken"]):
@@ -127,31 +134,33 @@ def status_problems(document: StatusDocument) -> Iterator[str]:
     for missing in document["not_served"]:
         who = "gateway" if "://" in missing["name"] else "gRPC program"
         yield (
-            f"not served: {missing['name']}, which the {who} {missing['proxy']} asks for: "
-            f"{missing['reason']}"
+            f"not served: {missing['name']}, which the {who} {_workload(missing['proxy'])} asks "
+            f"for: {missing['reason']}"
         )
     for refused in document["refused"]:
         yield (
-            f"refused since {_time(refused['since'])} by the proxy {refused['proxy']} "
-            f"({refused['type']}): {refused['message']}"
+            f"refused for {_span(now - refused['since'])}: {_type(refused['type'])}, by the proxy "
+            f"of {_workload(refused['proxy'])}: {refused['message']}"
         )
 
 
 def status_notes(document: StatusDocument) -> Iterator[str]:
-    """Yield a line for each thing that is accepted without effect, or hardly meant so."""
+    """Yield a line for each thing that is as configured, and may still surprise."""
+    for each in document.get("only_by_http_proxy", ()):
+        yield f"note: {_problem(each)}"
     for each in document["unsupported"]:
         yield f"without effect: {_problem(each)}"
     for each in document.get("warnings", ()):
         yield f"warning: {_problem(each)}"
 
 
-def _wrong_file(wrong: WrongFileStatus) -> Iterator[str]:
+def _wrong_file(wrong: WrongFileStatus, now: float) -> Iterator[str]:
     kept = "nothing of it is served"
     if wrong["kept"] is not None:
         count = wrong["kept"]["objects"]
-        kept = f"its last good content is served, of {_time(wrong['kept']['read_at'])}, "
+        kept = f"what was good {_span(now - wrong['kept']['read_at'])} ago is served, "
         kept += f"{count} object{'' if count == 1 else 's'}"
-    yield f"wrong since {_time(wrong['since'])}: {wrong['file']}; {kept}"
+    yield f"wrong for {_span(now - wrong['since'])}: {wrong['file']}; {kept}"
     for each in wrong["problems"]:
         yield f"  {_problem(each)}"
 
@@ -162,5 +171,36 @@ def _problem(each: ProblemStatus) -> str:
     return f"{place}{field}{each['message']}"
 
 
-def _time(seconds: float) -> str:
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S} UTC"
+_TYPES = {
+    "cluster": "clusters",
+    "endpoint": "endpoints",
+    "listener": "listeners",
+    "route": "routes",
+    "secret": "secrets",
+    "extension": "extensions",
+}
+"""The names of types in the document, as people name them."""
+
+
+def _type(name: str) -> str:
+    """Return the name of a type for people; of one that is not known the last word of its URL."""
+    return _TYPES.get(name, name.rpartition(".")[2])
+
+
+def _workload(node_id: str) -> str:
+    """Return the `name.namespace` of a node id, `TYPE~ADDRESS~NAME.NAMESPACE~DOMAIN`."""
+    parts = node_id.split("~")
+    return parts[2] if len(parts) > 2 else node_id
+
+
+def _span(seconds: float) -> str:
+    """Return a time span in its two largest units: 40 s, 12 min 3 s, 22 h 40 min, 3 d 4 h."""
+    left = max(0, int(seconds))
+    parts: list[str] = []
+    for name, unit_s in (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1)):
+        count, left = divmod(left, unit_s)
+        if count:
+            parts.append(f"{count} {name}")
+        if len(parts) == 2 or (parts and not count):
+            break
+    return " ".join(parts) or "0 s"

@@ -64,7 +64,7 @@ def _readiness(document: Mapping[str, object], where: str) -> Iterator[Finding]:
         CHECK,
         Cause.AGENT_NOT_READY,
         f"runs at {where}, and is not ready: {' '.join(said[:2000].split()) or 'no reason given'}",
-        "see the other problems: the reason is what is left of them",
+        "mend the other problems first, this one follows from them",
     )
 
 

@@ -18,7 +18,7 @@ from mesh_listening.acceptors._connection import Connection, remote_of
 from mesh_listening.acceptors._deadlines import Deadlines
 from mesh_listening.acceptors._refusal_log import RefusalLog
 from mesh_listening.limits._admission import Admission
-from mesh_listening.limits._limits import ConnectionLimits
+from mesh_listening.limits._limits import GRPC_LIMITS, HTTP_LIMITS, ConnectionLimits
 from mesh_listening.limits._open_files import OPEN_FILES
 from mesh_listening.limits._refusals import Reason
 from mesh_listening.sockets._peers import AllowedPeers, PeerCredentials, peer_of_address
@@ -105,8 +105,11 @@ class Port:
         """Accept from now on."""
         limits = self._configured_limits.within_open_files(self._files_each)
         if limits != self._configured_limits:
-            log.info(
-                "fewer connections than set, as few files may be open",
+            # Less than a default is what most machines have, and enough for what they serve.
+            is_default = self._configured_limits in (GRPC_LIMITS, HTTP_LIMITS)
+            log.log(
+                logging.DEBUG if is_default else logging.INFO,
+                "the limit of open files allows fewer connections than are configured",
                 extra={"listener": self.name, "port": limits.port, "peer": limits.peer},
             )
         self._admission.limits = limits

@@ -20,6 +20,7 @@ from mesh_discovery.config.kinds.kubernetes._service import KubernetesServiceSpe
 from mesh_discovery.config.kinds.mesh_config._interception import InterceptionMode
 from mesh_discovery.model._model import MeshModel, changed_services
 from mesh_discovery.model._services import Registry, Service
+from mesh_discovery.plan._envoy_names import HTTP_PROXY_ROUTE
 from mesh_discovery.plan._outbound import Conflict, Outbound, wanted_listeners
 
 _ANY = ""
@@ -366,14 +367,43 @@ def places_taken(conflicts: Iterable[Conflict], model: MeshModel) -> Iterator[Pr
         for each in reversed(model.services)
     }
     for each in conflicts:
+        place = f"{each.bind}:{each.port}"
+        holder = "the workload of a proxy" if each.is_workloads else "a service that comes first"
         item = by_host.get(each.host)
         if item is None:
-            message = f"{each.bind}:{each.port} is taken at a proxy: {each.host} can't listen there"
+            wanted = each.host
+            if each.host == HTTP_PROXY_ROUTE:
+                wanted = f"the HTTP proxy, for which mesh config's proxyHttpPort is {each.port},"
+            message = f"{holder} listens on {place}: {wanted} can't listen there"
             yield Problem(file="", line=1, message=message)
             continue
         numbers = port_numbers(item)
         yield item.problem(
             ("spec", "ports", numbers.index(each.port)) if each.port in numbers else ("spec",),
-            f"{each.bind}:{each.port} is taken at a proxy, by what its own workload listens on or "
-            "by a service that comes first",
+            f"{holder} listens on {place}, and calls from there to this service's port arrive at "
+            f"that one; {_HOW_BESIDE_WORKLOAD if each.is_workloads else _HOW_BESIDE_SERVICE}",
         )
+
+
+_HOW_BESIDE_WORKLOAD = (
+    "give the service another port (its targetPort may stay), that proxy another "
+    "OUTBOUND_BIND_ADDRESS, or, for HTTP, mesh config a proxyHttpPort"
+)
+_HOW_BESIDE_SERVICE = "give one of the two another port, or an address of its own"
+
+
+def reached_by_http_proxy(
+    services: Iterable[Conflict], http_proxy_port: int | None
+) -> Iterator[Problem]:
+    """Yield a note for each place of a workload beside which services have the HTTP proxy alone."""
+    hosts: dict[tuple[str, int], set[str]] = {}
+    for each in services:
+        hosts.setdefault((each.bind, each.port), set()).add(each.host)
+    for (bind, port), named in sorted(hosts.items()):
+        first = min(named)
+        others = f" and {len(named) - 1} more" if len(named) > 1 else ""
+        message = (
+            f"where a workload listens on {bind}:{port} itself, its own calls to {first}{others} "
+            f"go through the HTTP proxy on port {http_proxy_port}"
+        )
+        yield Problem(file="", line=1, message=message)

@@ -179,6 +179,11 @@ class PushContext:
         return self._listeners.conflicts | self._captured_listeners.conflicts
 
     @property
+    def only_by_http_proxy(self) -> frozenset[Conflict]:
+        """The services that are reached through the HTTP proxy alone, for the proxies so far."""
+        return self._listeners.only_by_http_proxy
+
+    @property
     def left_out(self) -> frozenset[LeftOut]:
         """The servers of Gateways that found no place, for the routers served so far."""
         return self._routers.left_out

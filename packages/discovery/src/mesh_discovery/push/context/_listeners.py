@@ -66,17 +66,25 @@ class Listeners:
 
     def outbound_shape(self, proxy: Proxy) -> OutboundShape:
         """Return the part of a proxy that its outbound listeners depend on."""
+        inbound = self.inbound(proxy)
         return OutboundShape(
             self._scopes.key_of(proxy),
             proxy.outbound_address,
             proxy.naming,
-            self.inbound(proxy).taken,
+            inbound.taken,
+            inbound.own,
         )
 
     @property
     def conflicts(self) -> frozenset[Conflict]:
         """The services that found no place to listen, for the proxies served so far."""
         return frozenset(each for plan in self._outbound_plans.values() for each in plan.conflicts)
+
+    @property
+    def only_by_http_proxy(self) -> frozenset[Conflict]:
+        """The services that are reached through the HTTP proxy alone, for the proxies so far."""
+        plans = self._outbound_plans.values()
+        return frozenset(each for plan in plans for each in plan.only_by_http_proxy)
 
     def _plan_inbound(self, proxy: Proxy) -> InboundPlan:
         return plan_inbound(proxy, self._model, self._scopes.of(proxy).sidecar)
@@ -89,6 +97,7 @@ class Listeners:
             naming=shape.naming,
             http_proxy_port=self._model.mesh_config.proxy_http_port,
             taken=shape.taken,
+            own=shape.own,
             routes=partial(routes_in, scope),
             targets=targets_in(scope, self._model),
         )

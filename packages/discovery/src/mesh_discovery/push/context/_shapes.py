@@ -20,13 +20,15 @@ from mesh_discovery.plan.policies._inbound_policies import NO_POLICIES, InboundP
 class OutboundShape(NamedTuple):
     """The part of a proxy that its outbound listeners depend on.
 
-    taken: addresses and ports where they can't be.
+    taken: addresses and ports where they can't be. own: hosts and ports that the workload answers
+    there itself.
     """
 
     scope: ScopeKey
     address: str
     naming: Naming
     taken: frozenset[tuple[str, int]]
+    own: frozenset[tuple[str, int]]
 
 
 class CapturedOutboundShape(NamedTuple):
