@@ -22,6 +22,14 @@ class ConfigurationError(MeshLocalError):
     """The control plane would not start with this configuration; a line for each mistake."""
 
 
+class FaultError(MeshLocalError):
+    """A fault or a rule that this mesh can't have; the message says what there is."""
+
+
+class NoAnswer(MeshLocalError):
+    """The connection was refused, or closed before an answer came."""
+
+
 class NotReady(MeshLocalError):
     """A process did not become ready in time."""
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from mesh_ca import TokenIssuer
 from mesh_lifecycle import SystemClock, in_background
-from mesh_local._errors import AddressError, NotReady
+from mesh_local._errors import AddressError, NoAnswer, NotReady
 from mesh_local._running_mesh import RunningMesh, RunningWorkload
 from mesh_local.config import _plan as ports
 from mesh_local.config._addresses import choose_block, is_free, reservations
@@ -29,7 +29,7 @@ from mesh_local.config._plan import (
 )
 from mesh_local.observation._agent_status import fetch_status
 from mesh_local.observation._findings import Places, fetch_findings, refuse_mistakes
-from mesh_local.observation._http import NoAnswer, fetch
+from mesh_local.observation._http import fetch
 from mesh_local.processes import _specs as processes
 from mesh_local.processes._children import Child, ChildState, OnExit, running
 from mesh_local.processes._guard import guarding
@@ -108,7 +108,9 @@ async def running_mesh(
         enter = stack.enter_async_context
         stop_s = plan.file.drain.total_seconds() + STOP_BEYOND_DRAIN_S
         start_deadline = stack.enter_context(_stop_deadline(kill_now, stop_s))
-        run = partial(running, on_exit=on_exit, kill_now=kill_now, guard=await enter(guarding()))
+        guard = await enter(guarding())
+        guard.clean(state.path)
+        run = partial(running, on_exit=on_exit, kill_now=kill_now, guard=guard)
         await enter(_keeping_credentials_fresh(plan, state, issuer))
         spec = processes.control_plane_process(
             plan, state, environ, allow_unsupported=allow_unsupported

@@ -90,8 +90,11 @@ class RunningMesh:
         apps = (each.app for each in self.workloads if each.app is not None)
         return (self.control_plane, *(each.agent for each in self.workloads), *apps)
 
-    async def wait_ready(self, timeout_s: float) -> None:
-        """Wait until every workload can be used; raises `NotReady` naming the first that can't."""
+    async def wait_ready(self, timeout_s: float, *, or_any_ended: bool = False) -> None:
+        """Wait until every workload can be used; raises `NotReady` naming the first that can't.
+
+        or_any_ended: do not wait for a process that has ended by itself to be started again.
+        """
         loop = asyncio.get_running_loop()
         started = loop.time()
         try:
@@ -99,6 +102,8 @@ class RunningMesh:
                 while any(each.not_ready for each in self.workloads):
                     if any(each.ended_for_good for each in self.workloads):
                         break  # waiting would change nothing
+                    if or_any_ended and any(each.ended for each in self.workloads):
+                        break
                     self._updated.clear()
                     await self._updated.wait()
         except TimeoutError:

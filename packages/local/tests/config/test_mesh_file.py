@@ -356,6 +356,26 @@ def test_any_document_is_read_or_refused(document: object) -> None:
         parse_mesh_file(yaml.safe_dump(document), path=Path("mesh.yaml"))
 
 
+@pytest.mark.parametrize(
+    ("variables", "sentence"),
+    [
+        ("env: {A B: x}", "workloads[0].env.A B: is not the name of an environment variable"),
+        ("agentEnv: {1: x}", "workloads[0].agentEnv"),
+        ('agentEnv: {A: "x\\0"}', "workloads[0].agentEnv.A: holds a NUL, which no variable can"),
+        (
+            "agentEnv: {POD_NAME: x}",
+            "workloads[0].agentEnv.POD_NAME: is given to the agent already",
+        ),
+    ],
+)
+def test_variables_that_can_t_be_given_are_told(
+    parse: Parse, variables: str, sentence: str
+) -> None:
+    with pytest.raises(MeshFileError) as caught:
+        parse(f"{ONE}    {variables}\n")
+    assert sentence in str(caught.value)
+
+
 def test_a_fifo_is_no_mesh_file(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "mesh.yaml")
     with pytest.raises(MeshFileError, match="it is a FIFO, a regular file is needed"):

@@ -32,8 +32,12 @@ def test_a_proxyless_program_listens_where_others_reach_it(parse: Callable[..., 
     addresses = plan.instances[0].addresses
     assert addresses.app == addresses.outbound == addresses.inbound == "127.64.1.1"
     labels = {each.name: instance_labels(each) for each in plan.instances}
-    assert labels["a"] == {"app": "a", "inject.istio.io/templates": "grpc-agent"}
-    assert labels["b"] == {"app": "b"}
+    assert labels["a"] == {
+        "app": "a",
+        "mesh-local/workload": "a",
+        "inject.istio.io/templates": "grpc-agent",
+    }
+    assert labels["b"] == {"app": "b", "mesh-local/workload": "b"}
     needed = list(needed_endpoints(plan))
     assert ("127.64.1.1", 50051) in needed
     assert len(needed) == len(set(needed))
@@ -64,11 +68,17 @@ def test_workloads_of_one_service_are_its_versions_and_places(
     assert entry["spec"]["workloadSelector"] == {"labels": {"app": "r"}}  # type: ignore[index]
     assert first["spec"] == {
         "address": "127.64.1.1",
-        "labels": {"app": "r", "version": "v1", "istio-locality": "north.a"},
+        "labels": {
+            "app": "r",
+            "mesh-local/workload": "r-1",
+            "version": "v1",
+            "istio-locality": "north.a",
+        },
         "serviceAccount": "r-1",
         "locality": "north/a",
     }
-    assert second["spec"]["labels"] == {"app": "r", "version": "v2"}  # type: ignore[index]
+    labels = {"app": "r", "mesh-local/workload": "r-2", "version": "v2"}
+    assert second["spec"]["labels"] == labels  # type: ignore[index]
     assert [each.name for each in plan.serving("r", 80)] == ["r-1", "r-2"]
 
 

@@ -4,7 +4,8 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import pytest
 
-from mesh_local.observation._http import MAX_BODY_BYTES, NoAnswer, fetch
+from mesh_local import NoAnswer
+from mesh_local.observation._http import MAX_BODY_BYTES, fetch
 
 Serve = Callable[[bytes], AbstractAsyncContextManager[int]]
 
@@ -32,6 +33,32 @@ async def test_an_answer_is_read_whole(serve: Serve) -> None:
         answer = await fetch("127.0.0.1", port)
     assert (answer.status, answer.body, answer.headers["a"]) == (203, "abc", "b")
     assert answer.elapsed_s >= 0
+
+
+async def test_a_request_has_the_headers_and_the_body_that_are_given() -> None:
+    received = b""
+
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal received
+        received = await reader.readuntil(b"end")
+        writer.write(b"HTTP/1.1 200 ok\r\nContent-Length: 0\r\n\r\n")
+        writer.close()
+
+    async with await asyncio.start_server(handle, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        await fetch(
+            "127.0.0.1", port, headers={"Host": "here", "A": "b"}, body=b"the end", method="POST"
+        )
+    head, _, body = received.partition(b"\r\n\r\n")
+    assert {b"host: here", b"a: b", b"content-length: 7"} <= set(head.lower().split(b"\r\n"))
+    assert body == b"the end"
+
+
+async def test_a_header_that_can_t_be_sent_is_told() -> None:
+    async with await asyncio.start_server(lambda _r, w: w.close(), "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        with pytest.raises(NoAnswer, match="this request can't be sent"):
+            await fetch("127.0.0.1", port, headers={"a": "b\r\nc: d"})
 
 
 @pytest.mark.parametrize(

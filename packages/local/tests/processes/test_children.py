@@ -110,6 +110,40 @@ async def test_a_process_is_started_again(make_spec: MakeSpec, guard: Guard) -> 
         assert child.last_exit == "killed by SIGKILL"
 
 
+@pytest.mark.parametrize("on_exit", OnExit)
+async def test_a_process_that_is_killed_on_purpose_is_started_again_at_once(
+    make_spec: MakeSpec, guard: Guard, on_exit: OnExit
+) -> None:
+    spec = make_spec(WITH_CHILD)
+    async with running([spec], on_exit=on_exit, kill_now=asyncio.Event(), guard=guard) as (child,):
+        await until(lambda: bool(last_lines(spec.log)), what="its child")
+        grandchild, first = int(last_lines(spec.log)[0].split()[1]), child.pid
+        await child.kill()
+        assert first is not None
+        assert not alive(first)
+        await until(lambda: not alive(grandchild), what="the end of its child")
+        await until(
+            lambda: child.state is ChildState.RUNNING and child.pid != first, what="the next one"
+        )
+
+
+async def test_a_process_that_is_held_is_started_when_it_may(
+    make_spec: MakeSpec, guard: Guard
+) -> None:
+    spec = make_spec(SLEEP)
+    async with running([spec], on_exit=OnExit.RESTART, kill_now=asyncio.Event(), guard=guard) as (
+        child,
+    ):
+        await until(lambda: last_lines(spec.log) == ("here",), what="its first words")
+        await child.kill(hold=True)
+        await until(lambda: child.state is ChildState.ENDED, what="its end")
+        await child.kill(hold=True)  # of what does not run: nothing
+        first = child.pid
+        child.let_start()
+        await until(lambda: child.state is ChildState.RUNNING, what="the next one")
+        assert child.pid != first
+
+
 async def test_a_process_left_as_it_ended_is_not_started_again(
     make_spec: MakeSpec, guard: Guard
 ) -> None:
@@ -205,6 +239,31 @@ async def test_the_guard_kills_the_groups_that_are_left() -> None:
     assert groups[1].returncode is None
     groups[1].kill()
     await groups[1].wait()
+
+
+@pytest.mark.parametrize("any_left", [True, False])
+async def test_the_guard_removes_shared_memory_of_envoys_that_were_killed(
+    tmp_path: Path, *, any_left: bool
+) -> None:
+    base_id = 400_000_000 + os.getpid()
+    segment = Path(f"/dev/shm/envoy_shared_memory_{base_id * 10}")
+    files = tmp_path / "workloads/a/etc/istio/proxy"
+    files.mkdir(parents=True)
+    (files / f"base-id-{os.getpid()}-0").write_text(f"{base_id}\n")
+    segment.touch()
+    envoy = await asyncio.create_subprocess_exec("sleep", "600", start_new_session=True)
+    try:
+        async with guarding() as guard:
+            guard.clean(tmp_path)
+            guard.watch(envoy.pid)
+            if not any_left:
+                guard.forget(envoy.pid)
+        assert segment.exists() is not any_left
+    finally:
+        segment.unlink(missing_ok=True)
+        with suppress(ProcessLookupError):
+            envoy.kill()
+        await envoy.wait()
 
 
 def test_exits_are_put_in_words() -> None:

@@ -1,11 +1,13 @@
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from mesh_local import MeshLocalError, MeshPlan, StateFolder
+from mesh_local import Block, MeshFile, MeshLocalError, MeshPlan, StateFolder, plan_mesh
+from mesh_local.config._variables import AGENTS_OWN
 from mesh_local.processes._specs import (
     agent_process,
     app_process,
@@ -37,6 +39,30 @@ def test_an_agent_as_it_is_run(plan: MeshPlan, golden: Golden) -> None:
     spec = agent_process(plan, plan.instances[0], STATE, USER_ENVIRONMENT)
     assert spec.directory == Path("/state/workloads/backend-1")
     golden("agent.json", {"arguments": spec.arguments[1:], "environment": dict(spec.environment)})
+
+
+def test_a_workload_s_agent_gets_the_variables_that_are_its_own(
+    parse: Callable[[str], MeshFile],
+) -> None:
+    file = parse("workloads:\n- {name: a, agentEnv: {PKCS8_KEY: 'true'}}\n- {name: b}\n")
+    first, second = (
+        agent_process(plan_mesh(file, Block(number=64)), each, STATE, USER_ENVIRONMENT).environment
+        for each in plan_mesh(file, Block(number=64)).instances
+    )
+    assert first["PKCS8_KEY"] == "true"
+    assert "PKCS8_KEY" not in second
+
+
+def test_no_variable_of_a_file_takes_the_place_of_an_agent_s_own(
+    plan: MeshPlan, parse: Callable[[str], MeshFile]
+) -> None:
+    file = parse(
+        "workloads:\n- {name: a}\n- {name: b, proxyless: true}\n- {name: c, gateway: {ports: [80]}}"
+    )
+    given = set[str]()
+    for each in plan_mesh(file, Block(number=64)).instances:
+        given |= agent_process(plan, each, STATE, {}).environment.keys()
+    assert given == AGENTS_OWN
 
 
 def test_the_user_s_other_variables_reach_programs_but_not_the_mesh(plan: MeshPlan) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from ipaddress import ip_address
 from pathlib import Path
+from typing import Any
 
 from mesh_configfile import (
     MAX_BYTES,
@@ -26,9 +27,10 @@ from mesh_configfile import (
 from mesh_configfile.shapes import decode, differences
 from mesh_filewatch import read_bytes_with_timeout
 from mesh_identity import InvalidSpiffeId, checked_trust_domain
-from mesh_local._errors import MeshFileError
+from mesh_local._errors import ConfigurationError, MeshFileError
 from mesh_local.config._check_request import Request, RequestError
 from mesh_local.config._shapes import Check, Mesh, MeshShape, Protocol, Workload
+from mesh_local.config._variables import wrong_variables
 
 MAX_INSTANCES = 250
 ENVOY_PORTS = {
@@ -43,7 +45,6 @@ RESERVED_NAMES = (USER, OUTSIDER, "control-plane", "mesh-local")
 
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _LOCALITY = re.compile(r"[^/\s]+(/[^/\s]+){0,2}")
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _LONGEST = timedelta(hours=8760)
 
 
@@ -98,6 +99,21 @@ def parse_mesh_file(source: str | bytes, *, path: Path) -> MeshFile:
     if wrong := tuple(reading.problems()):
         raise MeshFileError(path, (document.problem(*each) for each in wrong))
     return reading.result({field_name(place): line for place, line in document.lines()})
+
+
+def check_mesh_values(values: Mapping[str, Any], *, name: str) -> MeshFile:
+    """Make a `MeshFile` of values that are in no file; relative paths start at the working folder.
+
+    name: what mistakes are told of. Raises `ConfigurationError` with every mistake.
+    """
+    path = Path(name)
+    wrong = tuple(differences(dict(values), MeshShape))
+    reading = None if wrong else _Reading(decode(dict(values), MeshShape), path)
+    if reading is not None and not (wrong := tuple(reading.problems())):
+        return reading.result({})
+    raise ConfigurationError(
+        "\n".join(f"{name}: {field_name(place)}: {message}" for place, message in wrong)
+    )
 
 
 def _one(path: Path, message: str) -> MeshFileError:
@@ -199,9 +215,7 @@ class _Reading:
                 (*place, "directory"),
                 f"there is no directory {self._directory / workload.directory}",
             )
-        for name in workload.env:
-            if not _VARIABLE.fullmatch(name):
-                yield (*place, "env", name), "is not the name of an environment variable"
+        yield from wrong_variables(workload, place)
 
     def _service(self, workload: Workload, place: FieldPath) -> Iterator[tuple[FieldPath, str]]:
         """Yield what keeps workloads from being one service, and a place that is none."""

@@ -67,7 +67,7 @@ class Workload(_Shape, frozen=True):
     service: the service that it is an endpoint of; its own name, unless it is one of several
     workloads of a service. version: its label of that name. locality: `region/zone/subzone`.
     proxyless: there is no Envoy: the program is a gRPC one that takes its configuration itself.
-    gateway: there is no program.
+    gateway: there is no program. agent_env: variables of its agent.
     """
 
     name: str
@@ -82,6 +82,7 @@ class Workload(_Shape, frozen=True):
     command: tuple[str, ...] = ()
     directory: str = "."
     env: dict[str, str] = {}
+    agent_env: dict[str, str] = {}
     labels: dict[str, str] = {}
     proxyless: bool = False
 

@@ -5,8 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from mesh_local._errors import NoAnswer
 from mesh_local.config._plan import STATUS_PORT
-from mesh_local.observation._http import NoAnswer, fetch
+from mesh_local.observation._http import fetch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +28,8 @@ class AgentStatus:
     xds_error: str | None = None
     envoy_state: str | None = None
     envoy_pid: int | None = None
+    warming: int = 0
+    """The number of clusters that Envoy has accepted and does not use yet."""
 
 
 async def fetch_status(host: str, *, timeout_s: float = 2.0) -> AgentStatus | None:
@@ -49,7 +52,7 @@ def read_status(document: Mapping[str, object]) -> AgentStatus:
     envoy, types = _mapping(document, "envoy"), _mapping(xds, "types")
     reasons = document.get("reasons")
     refusals = (_text(_mapping(types, type_url), "nack") for type_url in types)
-    pid = envoy.get("pid")
+    pid, warming = envoy.get("pid"), envoy.get("warming")
     return AgentStatus(
         ready=bool(document.get("ready")),
         reasons=tuple(map(str, reasons)) if isinstance(reasons, list) else (),
@@ -61,6 +64,7 @@ def read_status(document: Mapping[str, object]) -> AgentStatus:
         xds_error=next(filter(None, refusals), None) or _text(xds, "last_error"),
         envoy_state=_text(envoy, "state"),
         envoy_pid=pid if isinstance(pid, int) else None,
+        warming=warming if isinstance(warming, int) else 0,
     )
 
 

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mesh_discovery import StatusDocument, check_configuration, status_notes, status_problems
-from mesh_local._errors import ConfigurationError
+from mesh_local._errors import ConfigurationError, NoAnswer
 from mesh_local.config import _plan as ports
 from mesh_local.config._mesh_file import MeshFile
 from mesh_local.config._plan import MeshPlan
-from mesh_local.observation._http import NoAnswer, fetch
+from mesh_local.observation._http import fetch
 from mesh_local.state._writing import FROM_MESH_FILE, USER, WORKLOADS, write_configuration
 
 MESH_CONFIG = "mesh-config.yaml"

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 
 import h11
 
+from mesh_local._errors import NoAnswer
+
 MAX_BODY_BYTES = 1024 * 1024
-
-
-class NoAnswer(Exception):
-    """The connection was refused, or closed before an answer came."""
+_NO_HEADERS: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,11 +30,15 @@ async def fetch(
     method: str = "GET",
     target: str = "/",
     authority: str = "",
+    headers: Mapping[str, str] = _NO_HEADERS,
+    body: bytes = b"",
     timeout_s: float = 10.0,
+    max_bytes: int = MAX_BODY_BYTES,
 ) -> Answer:
     """Send one request and read its whole answer; raises `NoAnswer`.
 
-    authority: the Host header, if not the address itself.
+    authority: the Host header, if not the address itself. headers: take the place of those that are
+    sent otherwise.
     """
     loop = asyncio.get_running_loop()
     started = loop.time()
@@ -44,16 +47,18 @@ async def fetch(
             reader, writer = await asyncio.open_connection(host, port)
             try:
                 connection = h11.Connection(our_role=h11.CLIENT)
-                headers = [
-                    ("host", authority or f"{host}:{port}"),
-                    ("user-agent", "mesh-local"),
-                    ("content-length", "0"),
-                    ("connection", "close"),
-                ]
-                request = h11.Request(method=method, target=target, headers=headers)
+                sent = {
+                    "host": authority or f"{host}:{port}",
+                    "user-agent": "mesh-local",
+                    **{name.lower(): value for name, value in headers.items()},
+                    "content-length": str(len(body)),
+                    "connection": "close",
+                }
+                request = h11.Request(method=method, target=target, headers=list(sent.items()))
                 writer.write(connection.send(request) or b"")
+                writer.write(connection.send(h11.Data(body)) or b"")
                 writer.write(connection.send(h11.EndOfMessage()) or b"")
-                status, found, body = await _read(connection, reader)
+                status, found, body = await _read(connection, reader, max_bytes=max_bytes)
             finally:
                 writer.close()
                 with suppress(OSError):
@@ -62,6 +67,8 @@ async def fetch(
         raise NoAnswer(f"no answer within {timeout_s:g} s") from None
     except OSError as error:
         raise NoAnswer(error.strerror or str(error)) from None
+    except h11.LocalProtocolError as error:
+        raise NoAnswer(f"this request can't be sent ({error})") from None
     except h11.RemoteProtocolError as error:
         raise NoAnswer(f"no whole HTTP answer ({error})") from None
     return Answer(
@@ -73,7 +80,7 @@ async def fetch(
 
 
 async def _read(
-    connection: h11.Connection, reader: asyncio.StreamReader
+    connection: h11.Connection, reader: asyncio.StreamReader, *, max_bytes: int
 ) -> tuple[int, dict[str, str], bytes]:
     status, headers = 0, dict[str, str]()
     body = bytearray()
@@ -89,8 +96,8 @@ async def _read(
             headers = {name.decode(): value.decode("latin-1") for name, value in event.headers}
         elif isinstance(event, h11.Data):
             body += event.data
-            if len(body) > MAX_BODY_BYTES:
-                raise h11.RemoteProtocolError(f"a body larger than {MAX_BODY_BYTES} bytes")
+            if len(body) > max_bytes:
+                raise h11.RemoteProtocolError(f"a body larger than {max_bytes} bytes")
         elif isinstance(event, h11.EndOfMessage):
             return status, headers, bytes(body)
         elif isinstance(event, h11.ConnectionClosed):

@@ -68,6 +68,10 @@ class Child:
         self._group: int | None = None
         """That of the newest process, as long as any process may be in it."""
         self._ended = asyncio.Event()
+        self._process: asyncio.subprocess.Process | None = None
+        self._is_killed = False
+        self._not_held = asyncio.Event()
+        self._not_held.set()
 
     async def keep_running(self) -> None:
         """Run the process until cancelled, then stop it; raises `ProcessEnded` for FAIL."""
@@ -75,9 +79,16 @@ class Child:
         delays = _BACKOFF.delays()
         await self._may_start.wait()
         while True:
+            await self._not_held.wait()
             started = loop.time()
             code = await self._run()
             self.last_exit = describe_exit(code)
+            if self._is_killed:
+                self._is_killed = False
+                self._kill_group()
+                self.restarts += 1
+                self.state = ChildState.RESTARTING if self._not_held.is_set() else ChildState.ENDED
+                continue
             if self._on_exit is OnExit.FAIL:
                 raise ProcessEnded(
                     f"{self.spec.name} ended by itself ({self.last_exit})", log=self.spec.log
@@ -100,6 +111,25 @@ class Child:
         """Wait until the process has ended and is not started again; returns how it ended."""
         await self._ended.wait()
         return self.last_exit or ""
+
+    async def kill(self, *, hold: bool = False) -> None:
+        """Kill the process with all that it started; returns when it has ended.
+
+        It is started again at once, or with `hold` when `let_start` is called. That is as asked
+        for, so that it is no end for `OnExit`. Does nothing to a process that does not run.
+        """
+        if hold:
+            self._not_held.clear()
+        process = self._process
+        if process is None or process.returncode is not None:
+            return
+        self._is_killed = True
+        signal_group(process.pid, signal.SIGKILL)
+        await process.wait()
+
+    def let_start(self) -> None:
+        """Let a process that was killed with `hold` be started again."""
+        self._not_held.set()
 
     async def _stay_ended(self) -> None:
         self.state = ChildState.ENDED
@@ -126,6 +156,7 @@ class Child:
                 start_new_session=True,
             )
         self.pid = self._group = process.pid
+        self._process = process
         self._guard.watch(process.pid)
         self.state = ChildState.RUNNING
         log.info("process started", extra={"child": spec.name, "pid": process.pid})

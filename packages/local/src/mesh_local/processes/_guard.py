@@ -26,6 +26,10 @@ class Guard:
         """No longer kill this group: it has ended, and its number may be used again."""
         self._tell(f"-{pid}\n")
 
+    def clean(self, folder: Path) -> None:
+        """Have what Envoys leave outside this state folder removed if this program dies."""
+        self._tell(f"={folder}\n")
+
     def _tell(self, line: str) -> None:
         # A guard that was killed itself is needed only if this program is killed as well.
         with suppress(OSError, RuntimeError):

@@ -156,6 +156,7 @@ def agent_process(
             "MESH_AGENT_BIND_ADDRESS": addresses.inbound,
             **further,
             "SECRET_TTL": f"{plan.file.certificate_lifetime.total_seconds():g}s",
+            **instance.workload.agent_env,
         },
         directory=state.workload(instance.name),
         log=state.logs / f"{instance.name}.agent.log",

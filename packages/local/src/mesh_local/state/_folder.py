@@ -96,12 +96,16 @@ def opened(path: Path) -> Iterator[StateFolder]:
         os.close(lock)
 
 
-def _prepare(folder: StateFolder) -> None:
+def remove_leftovers(folder: Path) -> None:
+    """Remove the shared memory of the Envoys of a state folder; they must have ended."""
     from envoy_supervisor import release_directory
 
-    # Left by a run that was killed: its Envoys ended with it.
-    for directory in (folder.path / "workloads").glob(f"*/{ENVOY_FILES}"):
+    for directory in (folder / "workloads").glob(f"*/{ENVOY_FILES}"):
         release_directory(directory)
+
+
+def _prepare(folder: StateFolder) -> None:
+    remove_leftovers(folder.path)  # of a run that was killed: its Envoys ended with it
     for stale in (folder.config, folder.logs, folder.path / "workloads"):
         if stale.exists():
             shutil.rmtree(stale)

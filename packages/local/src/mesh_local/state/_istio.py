@@ -14,6 +14,8 @@ PROXYLESS_LABEL = "inject.istio.io/templates"
 LOCALITY_LABEL = "istio-locality"
 GATEWAY_NAME_LABEL = "gateway.networking.k8s.io/gateway-name"
 """By it a Gateway of the Gateway API finds its proxies: the workload has the Gateway's name."""
+WORKLOAD_LABEL = "mesh-local/workload"
+"""The workload's name: by it a rule is for the proxies of one workload of a service alone."""
 
 Document = Mapping[str, object]
 
@@ -65,7 +67,7 @@ def workload_documents(plan: MeshPlan, workload: Workload) -> tuple[Document, ..
 def instance_labels(instance: Instance) -> dict[str, str]:
     """Returns the labels by which services and policies select a replica."""
     workload = instance.workload
-    labels = {APP_LABEL: service_name(workload)}
+    labels = {APP_LABEL: service_name(workload), WORKLOAD_LABEL: workload.name}
     if workload.version:
         labels["version"] = workload.version
     if workload.locality:
