@@ -4,14 +4,16 @@ docs/screens.md, which tests-e2e/make_screens.py writes, shows what all commands
 """
 
 import json
+import os
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mesh_e2e import TROUBLES, Case, Plane, own_address, plane
+from mesh_e2e import TROUBLES, Case, Plane, Workload, own_address, plane, workload
 
 SCREENS = Path(__file__).parents[1] / "docs" / "screens.md"
 Record = Any
@@ -54,6 +56,59 @@ async def test_the_doctor_names_the_cause(
     assert problems[0]["fix"]
     for words in case.said:
         assert words in problems[0]["said"]
+
+
+def bare(workload: Workload, elsewhere: Path, **variables: str) -> Workload:
+    """A shell without the agent's variables, in another directory."""
+    elsewhere.mkdir()
+    kept = ("PATH", "HOME", "LANG", "TMPDIR")
+    environment = {name: value for name, value in os.environ.items() if name in kept}
+    return replace(workload, directory=elsewhere, environment={**environment, **variables})
+
+
+@pytest.mark.parametrize("by", ["address", "variable"])
+async def test_a_shell_without_variables_examines_the_agent_that_answers(
+    by: str, control_plane: Plane, tmp_path: Path
+) -> None:
+    address = own_address(61 + (by == "variable"))
+    words = ("--address", address) if by == "address" else ()
+    variables = {"MESH_AGENT_BIND_ADDRESS": address} if by == "variable" else {}
+    case = next(each for each in TROUBLES if each.cause is None)
+    async with case.trouble(control_plane, tmp_path / "agent", address) as workload:
+        shell = bare(workload, tmp_path / "shell", **variables)
+        status, output, errors = await shell.run("doctor", *words, "--json")
+    findings = json.loads(output)["findings"]
+    assert (status, errors) == (0, "")
+    assert [each for each in findings if each["status"] not in {"ok", "skipped"}] == []
+    assert findings[0]["check"] == "examined"
+    assert findings[0]["said"] == (
+        f"the agent at {address}:15020, as it was started in {tmp_path / 'agent'}"
+    )
+
+
+async def test_a_shell_without_variables_names_the_nack_alone(
+    control_plane: Plane, tmp_path: Path
+) -> None:
+    address = own_address(63)
+    case = next(each for each in TROUBLES if each.name == "nack")
+    async with case.trouble(control_plane, tmp_path / "agent", address) as workload:
+        shell = bare(workload, tmp_path / "shell")
+        status, output, _ = await shell.run("doctor", "--address", address, "--json")
+    found = json.loads(output)["findings"]
+    assert status == 1
+    assert [each["cause"] for each in found if each["status"] == "problem"] == ["nack"]
+
+
+async def test_without_an_agent_the_first_line_says_what_is_examined(
+    control_plane: Plane, tmp_path: Path
+) -> None:
+    address = own_address(64)
+    own = workload(control_plane, tmp_path / "agent", address)
+    _, output, _ = await own.run("doctor", "--json")
+    assert json.loads(output)["findings"][0]["said"] == (
+        f"the environment of this shell, in {tmp_path / 'agent'} (no agent tells its "
+        f"configuration at {address}:15020)"
+    )
 
 
 @pytest.mark.parametrize("case", TROUBLES, ids=lambda case: case.name)

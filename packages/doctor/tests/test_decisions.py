@@ -1,5 +1,6 @@
 """Each check decides from what was seen: the cause, and a sentence with the values."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -25,6 +26,7 @@ from mesh_doctor import (
     as_text,
 )
 from mesh_doctor._examine import decide
+from mesh_doctor._finding import consequence
 from mesh_doctor._observed import (
     Listener,
     Observed,
@@ -402,15 +404,46 @@ def test_the_screen() -> None:
         fix="renew it",
     )
     fine = Finding(check="clock", status=Status.OK, said="within 1 s")
-    assert as_text([fine, problem], width=60).splitlines() == [
+    follows = consequence(replace(problem, check="agent", brief="is not ready"), of="token")
+    assert as_text([fine, problem, follows], width=60).splitlines() == [
+        "ok       clock: within 1 s",
+        "PROBLEM  token: the token in",
+        "         var/run/secrets/tokens/istio-token expired 12 min",
+        "         ago",
+        "         cause: token-expired",
+        "         -> renew it",
+        "follows  agent: is not ready (see token)",
+        "",
+        "1 problem was found, and 1 more that follows from it: token.",
+    ]
+    assert as_text([fine, problem], width=120).splitlines() == [
         "ok       clock  within 1 s",
-        "PROBLEM  token  the token in",
-        "                var/run/secrets/tokens/istio-token expired",
-        "                12 min ago",
+        "PROBLEM  token  the token in var/run/secrets/tokens/istio-token expired 12 min ago",
         "                cause: token-expired",
         "                -> renew it",
         "",
-        "1 problem was found.",
+        "1 problem was found: token.",
     ]
     assert as_text([fine]).endswith("No problem was found.")
     assert "\x1b[31;1mPROBLEM" in as_text([problem], colour=True)
+    assert json.loads(as_json([problem, follows])) == {
+        "healthy": False,
+        "findings": [
+            {
+                "check": "token",
+                "status": "problem",
+                "cause": "token-expired",
+                "said": problem.said,
+                "fix": "renew it",
+                "follows": None,
+            },
+            {
+                "check": "agent",
+                "status": "consequence",
+                "cause": "token-expired",
+                "said": problem.said,
+                "fix": "renew it",
+                "follows": "token",
+            },
+        ],
+    }

@@ -40,7 +40,7 @@ from mesh_e2e._short_lives import (
     renewing_early,
     short_lived,
 )
-from mesh_e2e._troubles import TROUBLES, Case, Plane, plane, screens_of, workload
+from mesh_e2e._troubles import TROUBLES, Case, Plane, Workload, plane, screens_of, workload
 
 __all__ = [
     "agent_environment",
@@ -116,5 +116,6 @@ __all__ = [
     "trusted_roots",
     "until_listening",
     "until_told",
+    "Workload",
     "workload",
 ]

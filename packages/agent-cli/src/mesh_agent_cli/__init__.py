@@ -10,6 +10,7 @@ from mesh_agent_cli._early import EARLY_GROUP
 from mesh_agent_cli._errors import CliError
 from mesh_agent_cli._installed import installed_version
 from mesh_agent_cli._main import main
+from mesh_agent_cli._pages import fetch_page
 from mesh_agent_cli._plugins import GROUP
 from mesh_agent_cli.screens._terminal import Screen, screen
 
@@ -20,6 +21,7 @@ __all__ = [
     "EARLY_GROUP",
     "GROUP",
     "Screen",
+    "fetch_page",
     "installed_version",
     "screen",
     # errors

@@ -218,6 +218,7 @@ def compose_config(
             files=files,
         ),
         told=tuple(dict.fromkeys(settings.told)),
+        directory=directory.absolute(),
     )
     config = AgentConfig(
         identity=identity,

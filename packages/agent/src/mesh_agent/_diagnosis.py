@@ -2,6 +2,7 @@
 
 import ipaddress
 import os
+import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -14,18 +15,25 @@ from mesh_agent.dns._dns_server import dns_config
 
 _CLOCKS = ((8080, "/ready"), (15014, "/version"))
 """Pages of Istio's control plane, and of mesh-discovery, that anybody may have."""
+OWN_PROGRAMS = ("mesh-agent", "pilot-agent", "mesh_agent", "mesh_agent._process")
+"""Words of an agent's command line."""
 
 
-def doctor_config(config: AgentConfig, problems: tuple[str, ...]) -> mesh_doctor.DoctorConfig:
+def doctor_config(
+    config: AgentConfig, problems: tuple[str, ...], *, examined: str = "", other_user: str = ""
+) -> mesh_doctor.DoctorConfig:
     """Returns what is to be examined.
 
     problems: those of the configuration; what they name has its default in `config`.
+    examined, other_user: see `DoctorConfig`.
     """
     admin = _admin(config)
-    host = _reached_at(config.status.host)
+    host = reached_at(config.status.host)
     servers = tuple(_servers(config))
     token = _token(config)
     return mesh_doctor.DoctorConfig(
+        examined=examined,
+        other_user=other_user,
         problems=tuple(_not_examined(problems, servers, token)),
         servers=servers,
         learned_roots=config.learned_roots,
@@ -33,12 +41,13 @@ def doctor_config(config: AgentConfig, problems: tuple[str, ...]) -> mesh_doctor
         agent=mesh_doctor.HttpPlace(host=host, port=config.status.port, path="/debug/status"),
         certificates=admin,
         token=token,
+        directories=tuple(_directories(config)),
         ports=tuple(_ports(config)),
         dns=_dns(config),
         envoy=_envoy(config),
         interception=_interception(config),
         workload=f"{config.identity.pod_name}.{config.identity.namespace}",
-        own_programs=("mesh-agent", "pilot-agent", "mesh_agent", "mesh_agent._process"),
+        own_programs=OWN_PROGRAMS,
     )
 
 
@@ -129,10 +138,10 @@ def _admin(config: AgentConfig) -> mesh_doctor.HttpPlace | None:
         admin = bootstrap.admin
     if not isinstance(admin, envoy_supervisor.Address):
         return None
-    return mesh_doctor.HttpPlace(host=_reached_at(admin.host), port=admin.port, path="/certs")
+    return mesh_doctor.HttpPlace(host=reached_at(admin.host), port=admin.port, path="/certs")
 
 
-def _reached_at(host: str) -> str:
+def reached_at(host: str) -> str:
     """Returns where a listener is reached from this machine; empty is every interface."""
     if not host:
         return "127.0.0.1"
@@ -143,6 +152,33 @@ def _reached_at(host: str) -> str:
     if not address.is_unspecified:
         return host
     return "127.0.0.1" if address.version == 4 else "::1"
+
+
+def _directories(config: AgentConfig) -> Iterator[mesh_doctor.WrittenDirectory]:
+    uses: dict[Path, str] = {}
+    for path, use in _written(config):
+        uses[path] = f"{uses[path]}, {use}" if path in uses else use
+    for path, use in uses.items():
+        yield mesh_doctor.WrittenDirectory(path=path, use=use)
+
+
+def _written(config: AgentConfig) -> Iterator[tuple[Path, str]]:
+    """Yield each directory that the agent writes to, and what."""
+    if config.state.configuration is not None:
+        yield config.state.configuration.directory, "saved configuration"
+    if config.state.keeps_certificate:
+        yield config.state.certificate.parent, "the certificate for the next start"
+    if config.learned_roots is not None:
+        yield config.learned_roots.parent, "learned roots"
+    if config.output is not None:
+        yield config.output.directory, "OUTPUT_CERTS"
+    if config.grpc_bootstrap is not None:
+        yield config.grpc_bootstrap.parent, "the bootstrap of the gRPC program"
+    else:
+        yield config.envoy.directory, "Envoy's bootstrap"
+        yield config.secrets.socket_path.parent, "the socket for secrets"
+    yield config.relay.socket_path.parent, "the socket for configuration"
+    yield Path(tempfile.gettempdir()), "temporary files"
 
 
 def _ports(config: AgentConfig) -> Iterator[mesh_doctor.PortUse]:

@@ -1,6 +1,6 @@
 """`mesh-agent doctor`: finds out why a workload's proxy does not work.
 
-Reads the configuration as `proxy` does; whether the agent runs or not. Only examines.
+Takes the configuration of the agent that runs; else reads it as `proxy` does. Only examines.
 """
 
 from typing import Annotated
@@ -19,16 +19,24 @@ def register(app: typer.Typer) -> None:
 def doctor(
     flags: Flags,
     *,
+    address: Annotated[
+        str | None,
+        typer.Option(help="Where the agent's ports are bound; also MESH_AGENT_BIND_ADDRESS."),
+    ] = None,
+    port: Annotated[
+        int | None, typer.Option(min=1, max=65535, help="The agent's status port, if not 15020.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON, for scripts.")] = False,
 ) -> None:
     """Examine why the proxy does not work: what is wrong, the cause, and what to do.
 
-    Takes the directory, the environment and the flags of `proxy`, and changes nothing.
+    The configuration is taken from the agent that runs. Where none does, it is that which `proxy`
+    would have here, with this directory, environment and these flags. Nothing is changed.
     """
-    raise typer.Exit(examine(flags, as_json=as_json))
+    raise typer.Exit(examine(flags, address=address, port=port, as_json=as_json))
 
 
-def examine(flags: Flags, *, as_json: bool) -> int:
+def examine(flags: Flags, *, address: str | None, port: int | None, as_json: bool) -> int:
     """Examine, print what was found, and return the exit status: 1 if there is a problem."""
     import asyncio
     import logging
@@ -37,15 +45,16 @@ def examine(flags: Flags, *, as_json: bool) -> int:
 
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # read when gRPC is loaded
     import mesh_doctor
-    from mesh_agent._config import compose_config
     from mesh_agent._diagnosis import doctor_config
+    from mesh_agent._examined import examined
     from mesh_agent_cli import screen
 
     logging.disable()  # what is logged on the way is found out below, and told once
-    config, problems = compose_config(
-        flags, environ=os.environ, directory=Path(), version=flags.version
+    found = examined(flags, environ=os.environ, directory=Path(), address=address, port=port)
+    config = doctor_config(
+        found.config, found.problems, examined=found.said, other_user=found.other_user
     )
-    findings = asyncio.run(mesh_doctor.examine(doctor_config(config, problems)))
+    findings = asyncio.run(mesh_doctor.examine(config))
     if as_json:
         typer.echo(mesh_doctor.as_json(findings))
     else:

@@ -13,10 +13,13 @@ from mesh_doctor._config import (
     Protocol,
     Server,
     TokenPlace,
+    WrittenDirectory,
 )
 from mesh_doctor._examine import examine
 from mesh_doctor._finding import Cause, Finding, Status
+from mesh_doctor._observed import Listener
 from mesh_doctor._text import as_json, as_text
+from mesh_doctor.observing._listeners import listeners, listening_programs
 
 __all__ = [
     # examine
@@ -30,6 +33,11 @@ __all__ = [
     "Protocol",
     "Server",
     "TokenPlace",
+    "WrittenDirectory",
+    # who listens
+    "Listener",
+    "listeners",
+    "listening_programs",
     # what was found
     "Cause",
     "Finding",

@@ -107,13 +107,29 @@ class EnvoyPlace:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenDirectory:
+    """A directory that the agent writes to, or makes. use: what it writes there."""
+
+    path: Path
+    use: str
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DoctorConfig:
     """Everything that is examined.
 
+    examined: whose configuration this is, as in `that of the agent at ...`; told first.
+    other_user: that somebody else says what is examined, as in `user 0 is not the agent's, 1337`;
+        empty if nobody else does. Then no program is run that it names, no token is read, and a
+        file that can't be read is no problem: the agent's own word is taken instead.
     problems: what is wrong with the configuration itself, a sentence each.
     learned_roots: the file with roots that the control plane has announced; None for none.
     clocks: pages of the control plane whose answers have a date.
     agent: the status of the agent, if it runs. certificates: those that its Envoy has.
+    directories: those that the agent writes to.
     token, dns, envoy: None where there is none to be examined.
     interception: the mode that the workload's traffic is captured in; empty if it is not set.
     workload: its name, as the agent tells it; empty if any agent will do.
@@ -122,12 +138,15 @@ class DoctorConfig:
     """
 
     agent: HttpPlace
+    examined: str = ""
+    other_user: str = ""
     problems: tuple[str, ...] = ()
     servers: tuple[Server, ...] = ()
     learned_roots: Path | None = None
     clocks: tuple[HttpPlace, ...] = ()
     certificates: HttpPlace | None = None
     token: TokenPlace | None = None
+    directories: tuple[WrittenDirectory, ...] = ()
     ports: tuple[PortUse, ...] = ()
     dns: DnsPlace | None = None
     envoy: EnvoyPlace | None = None

@@ -1,6 +1,6 @@
 """A finding: what is so, how bad it is, and what to do about it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 
@@ -10,6 +10,8 @@ class Status(StrEnum):
     OK = "ok"
     WARNING = "warning"
     PROBLEM = "problem"
+    CONSEQUENCE = "consequence"
+    """a problem that goes away with another one"""
     SKIPPED = "skipped"
     """not examined, for the reason that the finding gives"""
 
@@ -19,6 +21,10 @@ class Cause(StrEnum):
 
     CONFIGURATION = "configuration"
     CLOCK_SKEW = "clock-skew"
+    DISK_FULL = "disk-full"
+    DISK_READ_ONLY = "disk-read-only"
+    DISK_SILENT = "disk-silent"
+    NOT_SAVED = "not-saved"
     TOKEN_MISSING = "token-missing"  # noqa: S105
     TOKEN_UNREADABLE = "token-unreadable"  # noqa: S105
     TOKEN_INVALID = "token-invalid"  # noqa: S105
@@ -61,7 +67,9 @@ class Finding:
     """One thing that was found.
 
     check: what was examined, as in `token`. said: what is so, in one sentence. cause: None unless
-    it is a problem or a warning. fix: what to do; empty where nothing is to be done.
+    it is a problem, a consequence or a warning. fix: what to do; empty where nothing is to be done.
+    brief: `said` without a reason that another finding has. follows: of a consequence, the check
+    whose problem it goes away with.
     """
 
     check: str
@@ -69,6 +77,8 @@ class Finding:
     said: str
     cause: Cause | None = None
     fix: str = ""
+    brief: str = ""
+    follows: str = ""
 
 
 def ok(check: str, said: str) -> Finding:
@@ -81,9 +91,14 @@ def skipped(check: str, reason: str) -> Finding:
     return Finding(check=check, status=Status.SKIPPED, said=reason)
 
 
-def problem(check: str, cause: Cause, said: str, fix: str) -> Finding:
+def problem(check: str, cause: Cause, said: str, fix: str, *, brief: str = "") -> Finding:
     """Return a problem."""
-    return Finding(check=check, status=Status.PROBLEM, said=said, cause=cause, fix=fix)
+    return Finding(check=check, status=Status.PROBLEM, said=said, cause=cause, fix=fix, brief=brief)
+
+
+def consequence(finding: Finding, *, of: str) -> Finding:
+    """Return a problem as what follows from that of another check."""
+    return replace(finding, status=Status.CONSEQUENCE, follows=of)
 
 
 def warning(check: str, cause: Cause, said: str, fix: str) -> Finding:

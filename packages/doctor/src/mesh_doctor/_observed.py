@@ -1,11 +1,12 @@
 """Everything that was seen, as plain values: the checks decide on these alone."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import PurePath
 from types import MappingProxyType
 
-from mesh_doctor._config import HttpPlace, Protocol, Server
+from mesh_doctor._config import HttpPlace, Protocol, Server, WrittenDirectory
 from mesh_identity import TokenClaims, Unreachable
 
 
@@ -90,6 +91,26 @@ class Listener:
     program: str = ""
 
 
+def runs(listener: Listener, programs: Collection[str]) -> bool:
+    """Say whether one of these names is among the words of a listener's program."""
+    return any(PurePath(word).name in programs for word in listener.program.split())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeenDisk:
+    """The file system that a directory is on, or would be.
+
+    free_bytes, free_files: for users other than root; None where the file system does not count.
+    reason: why it can't be looked at; empty if it can.
+    """
+
+    directory: WrittenDirectory
+    free_bytes: int | None = None
+    free_files: int | None = None
+    read_only: bool = False
+    reason: str = ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeenCapture:
     """Whether there are rules that capture traffic; None: it can't be seen, for `reason`."""
@@ -120,6 +141,7 @@ class Observed:
     servers: tuple[SeenServer, ...] = ()
     clocks: tuple[SeenClock, ...] = ()
     certificates: SeenPage | None = None
+    disks: tuple[SeenDisk, ...] = ()
     listeners: tuple[Listener, ...] | None = ()
     resolv_conf: str | None = None
     resolv_conf_problem: str = ""

@@ -65,6 +65,7 @@ def _readiness(document: Mapping[str, object], where: str) -> Iterator[Finding]:
         Cause.AGENT_NOT_READY,
         f"runs at {where}, and is not ready: {' '.join(said[:2000].split()) or 'no reason given'}",
         "mend the other problems first, this one follows from them",
+        brief=f"runs at {where}, and is not ready",
     )
 
 
@@ -78,6 +79,7 @@ def _configuration(xds: Mapping[str, object], now: float) -> Iterator[Finding]:
             f"the agent has not been connected to the control plane{since}: "
             f"{text(xds, 'last_error') or 'it has not answered yet'}",
             "see the control plane and the token; Envoy goes on with the configuration that it has",
+            brief=f"the agent has not been connected to the control plane{since}",
         )
     types = entry(xds, "types")
     refused = {name: entry(types, name) for name in types if text(entry(types, name), "nack")}
@@ -109,6 +111,7 @@ def _certificate(certificate: Mapping[str, object], seen: Observed) -> Iterator[
             Cause.CERTIFICATE_MISSING,
             f"the workload has no certificate: {error or 'none has been asked for yet'}",
             "see the token and the control plane; the agent goes on trying",
+            brief="the workload has no certificate",
         )
         return
     left_s = _seconds_left(text(certificate, "not_after"), seen.now)
@@ -119,6 +122,7 @@ def _certificate(certificate: Mapping[str, object], seen: Observed) -> Iterator[
             f"the workload's certificate expired {span(left_s)} ago"
             + (f": {error}" if error else ""),
             "see the token and the control plane; the agent goes on trying",
+            brief=f"the workload's certificate expired {span(left_s)} ago",
         )
     elif error:
         lasts = "" if left_s is None else f"; the one in use lasts for {span(left_s)}"
@@ -127,6 +131,7 @@ def _certificate(certificate: Mapping[str, object], seen: Observed) -> Iterator[
             Cause.CERTIFICATE_NOT_RENEWED,
             f"the last attempt to renew the workload's certificate failed: {error}{lasts}",
             "see the token and the control plane; the agent goes on trying",
+            brief=f"the last attempt to renew the workload's certificate failed{lasts}",
         )
     elif left_s is not None:
         yield ok(check, f"{text(certificate, 'serial')}, valid for {span(left_s)}")

@@ -1,6 +1,7 @@
 """Whether this machine's clock agrees with the control plane's."""
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 
 from mesh_doctor._finding import Cause, Finding, ok, problem, skipped
 from mesh_doctor._observed import Observed
@@ -25,8 +26,8 @@ def clock(seen: Observed) -> Iterator[Finding]:
         yield problem(
             CHECK,
             Cause.CLOCK_SKEW,
-            f"this machine's clock is {span(nearest.ahead_s)} {side} that of the control plane "
-            f"(by the date in the answer of {nearest.place.address})",
+            f"this machine's clock is {span(nearest.ahead_s)} {side} that of the control plane: "
+            f"here it is {_shown(seen.now)}, there {_shown(seen.now + nearest.ahead_s)}",
             _FIX,
         )
         return
@@ -46,6 +47,16 @@ def clock(seen: Observed) -> Iterator[Finding]:
         f"this machine's clock is {span(behind_s)} behind, or more: {reasons}",
         _FIX,
     )
+
+
+def control_planes_time(seen: Observed) -> float | None:
+    """Return the time by the control plane's clock; None if it is this one's, or not known."""
+    ahead_s = min((each.ahead_s for each in seen.clocks), key=abs, default=0.0)
+    return seen.now + ahead_s if abs(ahead_s) > _TOLERATED_S else None
+
+
+def _shown(now: float) -> str:
+    return f"{datetime.fromtimestamp(now, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def _from_the_future(seen: Observed) -> Iterator[tuple[float, str]]:

@@ -3,8 +3,11 @@
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
-from mesh_doctor._finding import Cause, Finding, ok, problem, skipped
-from mesh_doctor._observed import Observed, SeenServer
+from mesh_doctor._config import DoctorConfig
+from mesh_doctor._finding import Cause, Finding, consequence, ok, problem, skipped
+from mesh_doctor._observed import Observed, SeenServer, entry
+from mesh_doctor.checks._clock import CHECK as CLOCK
+from mesh_doctor.checks._clock import control_planes_time
 from mesh_identity import Fault
 
 CHECK = "control plane"
@@ -24,17 +27,29 @@ _CAUSES: Mapping[Fault, Cause] = MappingProxyType(
 )
 
 
-def control_plane(seen: Observed) -> Iterator[Finding]:
+def control_plane(config: DoctorConfig, seen: Observed) -> Iterator[Finding]:
     """Look at each server, for what it serves."""
     if not seen.servers:
         yield skipped(CHECK, "the configuration names none")
+    connected = entry(seen.agent.document, "xds").get("connected") is True
+    there = control_planes_time(seen)
     for each in seen.servers:
-        yield _finding(each)
+        finding = _finding(each, unseen=config.other_user if connected else "")
+        validity = each.unreachable.validity if each.unreachable is not None else None
+        is_valid_there = (
+            there is not None
+            and validity is not None
+            and validity.not_before.timestamp() <= there < validity.not_after.timestamp()
+        )
+        yield consequence(finding, of=CLOCK) if is_valid_there else finding
 
 
-def _finding(seen: SeenServer) -> Finding:
+def _finding(seen: SeenServer, *, unseen: str) -> Finding:
+    """unseen: why the agent may have read the roots that could not be read here."""
     server = seen.server
     where = f"{server.address} ({server.serves})"
+    if seen.roots_problem and unseen:
+        return skipped(CHECK, f"{where}: {seen.roots_problem} ({unseen})")
     if seen.roots_problem:
         fix = f"mount the mesh's root there, or name another file in {server.root_setting}"
         return problem(CHECK, Cause.ROOT_MISSING, f"{where}: {seen.roots_problem}", fix)

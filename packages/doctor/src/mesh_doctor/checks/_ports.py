@@ -2,11 +2,10 @@
 
 import ipaddress
 from collections.abc import Iterator
-from pathlib import PurePath
 
 from mesh_doctor._config import DoctorConfig, PortUse
 from mesh_doctor._finding import Cause, Finding, ok, problem, skipped
-from mesh_doctor._observed import Listener, Observed, entry, text
+from mesh_doctor._observed import Listener, Observed, entry, runs, text
 
 CHECK = "ports"
 
@@ -54,9 +53,7 @@ def _own_processes(seen: Observed) -> frozenset[int] | None:
 
 def _is_own(config: DoctorConfig, listener: Listener) -> bool:
     """Say whether a socket is one of this agent's, or of another agent at the same address."""
-    return any(
-        PurePath(word).name in config.own_programs for word in listener.program.split()
-    ) and any(
+    return runs(listener, config.own_programs) and any(
         _overlap(listener.host, use.host) for use in config.ports if use.port == listener.port
     )
 

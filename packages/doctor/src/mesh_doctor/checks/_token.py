@@ -1,10 +1,12 @@
 """Whether the token is there, valid now, this workload's, and accepted by the authority."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from mesh_doctor._config import DoctorConfig, TokenPlace
-from mesh_doctor._finding import Cause, Finding, ok, problem, skipped, warning
-from mesh_doctor._observed import Observed, SeenServer, SeenToken, TokenState
+from mesh_doctor._finding import Cause, Finding, consequence, ok, problem, skipped, warning
+from mesh_doctor._observed import Observed, SeenServer, SeenToken, TokenState, entry
+from mesh_doctor.checks._clock import CHECK as CLOCK
+from mesh_doctor.checks._clock import control_planes_time
 from mesh_identity import TokenClaims
 
 CHECK = "token"
@@ -15,17 +17,41 @@ _KUBERNETES = "system:serviceaccount:"
 def token(config: DoctorConfig, seen: Observed) -> Iterator[Finding]:
     """Look at the token; without one, say whether it is needed."""
     place, found = config.token, seen.token
-    if place is None or found is None:
+    if place is None or (found is None and not config.other_user):
         yield skipped(CHECK, "the workload proves its identity without a token")
+        return
+    if found is None:
+        yield _by_the_agent(place, entry(seen.agent.document, "token"), config.other_user)
         return
     if found.state is not TokenState.READ:
         yield _not_read(place, found)
         return
     fault = _fault(place, found, seen)
     if fault is not None:
-        yield fault
+        yield consequence(fault, of=CLOCK) if _is_of_the_clock(fault, found, seen) else fault
         return
     yield from _tried(place, found, seen)
+
+
+def _by_the_agent(place: TokenPlace, told: Mapping[str, object], why: str) -> Finding:
+    fault = told.get("fault")
+    if isinstance(fault, str) and fault:
+        said = f"the agent says that the token in {place.path} {' '.join(fault[:500].split())}"
+        return problem(CHECK, Cause.TOKEN_INVALID, said, f"run this as the agent's user ({why})")
+    word = f"the agent finds no fault in {place.path}" if told else f"{place.path} is not read"
+    return skipped(CHECK, f"{word} ({why})")
+
+
+def _is_of_the_clock(fault: Finding, found: SeenToken, seen: Observed) -> bool:
+    """Say whether the token is valid by the control plane's clock."""
+    there = control_planes_time(seen)
+    if there is None or fault.cause not in {Cause.TOKEN_EXPIRED, Cause.TOKEN_NOT_YET_VALID}:
+        return False
+    claims = found.claims
+    if claims is None:
+        return False
+    begun = claims.not_before is None or claims.not_before <= there + _CLOCK_SKEW_S
+    return begun and (claims.expires_at is None or claims.expires_at > there)
 
 
 def _not_read(place: TokenPlace, found: SeenToken) -> Finding:

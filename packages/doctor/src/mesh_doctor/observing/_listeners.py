@@ -5,12 +5,12 @@ Looking there takes no port, as an attempt to listen would. Source: proc(5), pro
 
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from pathlib import Path
 
 from mesh_doctor._config import Protocol
-from mesh_doctor._observed import Listener
+from mesh_doctor._observed import Listener, runs
 
 _LISTEN = 0x0A
 _UNCONNECTED = 0x07
@@ -25,8 +25,13 @@ _MOST_LINES = 100_000
 _MOST_PROGRAM = 80
 
 
-def listeners(ports: frozenset[int], proc: Path = Path("/proc")) -> tuple[Listener, ...] | None:
-    """Return the sockets that listen on these ports; None if the kernel does not tell."""
+def listeners(
+    ports: frozenset[int] | None, proc: Path = Path("/proc")
+) -> tuple[Listener, ...] | None:
+    """Return the sockets that listen on these ports; None if the kernel does not tell.
+
+    ports: None for all.
+    """
     sockets: dict[int, Listener] = {}
     told = False
     for name, protocol, state in _FILES:
@@ -36,7 +41,7 @@ def listeners(ports: frozenset[int], proc: Path = Path("/proc")) -> tuple[Listen
                 if number >= _MOST_LINES:
                     break
                 found = _listener(line.split(), protocol, state)
-                if found is not None and found[1].port in ports:
+                if found is not None and (ports is None or found[1].port in ports):
                     sockets[found[0]] = found[1]
     if not told:
         return None
@@ -46,6 +51,18 @@ def listeners(ports: frozenset[int], proc: Path = Path("/proc")) -> tuple[Listen
             if before.pid is None:
                 sockets[inode] = _owned(before, pid, proc)
     return tuple(sockets.values())
+
+
+def listening_programs(
+    programs: Collection[str], proc: Path = Path("/proc")
+) -> tuple[Listener, ...]:
+    """Return the TCP sockets of programs with these names that this user may see, by process."""
+    found = [
+        each
+        for each in listeners(None, proc) or ()
+        if each.protocol is Protocol.TCP and runs(each, programs)
+    ]
+    return tuple(sorted(found, key=lambda each: (each.pid or 0, each.port)))
 
 
 def _listener(words: list[str], protocol: Protocol, state: int) -> tuple[int, Listener] | None:

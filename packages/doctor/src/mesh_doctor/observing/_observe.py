@@ -15,6 +15,7 @@ from mesh_doctor._observed import (
     SeenToken,
 )
 from mesh_doctor.observing._control_plane import seen_server
+from mesh_doctor.observing._disks import seen_disk
 from mesh_doctor.observing._http_page import seen_clock, seen_page
 from mesh_doctor.observing._listeners import listeners
 from mesh_doctor.observing._programs import seen_capture, seen_envoy
@@ -33,11 +34,12 @@ async def observe(config: DoctorConfig) -> Observed:
         clocks = [begin(seen_clock(each, timeout_s=timeout_s)) for each in config.clocks]
         agent = begin(seen_page(config.agent, timeout_s=timeout_s), name="agent")
         certificates = begin(_certificates(config), name="Envoy's certificates")
+        disks = [begin(seen_disk(each, timeout_s=timeout_s)) for each in config.directories]
         sockets = begin(_listeners(config), name="listeners")
         resolvers = begin(_resolv_conf(config), name="resolv.conf")
         capture = begin(_capture(config), name="capture rules")
         envoy = None
-        if config.envoy is not None and config.envoy.binary is not None:
+        if config.envoy is not None and config.envoy.binary is not None and not config.other_user:
             envoy = begin(seen_envoy(config.envoy.binary, timeout_s=2 * timeout_s), name="Envoy")
     token, servers = control_plane.result()
     resolv_conf, problem = resolvers.result()
@@ -49,6 +51,7 @@ async def observe(config: DoctorConfig) -> Observed:
         servers=servers,
         clocks=tuple(each for each in seen if each is not None),
         certificates=certificates.result(),
+        disks=tuple(each.result() for each in disks),
         listeners=sockets.result(),
         resolv_conf=resolv_conf,
         resolv_conf_problem=problem,
@@ -62,7 +65,7 @@ async def _control_plane(
 ) -> tuple[SeenToken | None, tuple[SeenServer, ...]]:
     seen: SeenToken | None = None
     token: str | None = None
-    if config.token is not None:
+    if config.token is not None and not config.other_user:
         seen, token = await seen_token(config.token.path, timeout_s=config.timeout_s)
     ask = partial(
         seen_server,

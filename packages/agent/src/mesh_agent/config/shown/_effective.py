@@ -1,8 +1,10 @@
 """The effective configuration: every value with where it comes from, and no secrets."""
 
 import json
+import os
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
+from pathlib import Path
 from typing import NamedTuple
 
 from msgspec.structs import fields
@@ -13,7 +15,8 @@ from mesh_agent.config._flags import Flags
 from mesh_configfile import spell_duration
 
 HIDDEN = "(hidden)"
-_SPELLINGS = {
+DEFAULT = "default"
+SPELLINGS = {
     "domain": "--domain",
     "mesh_config": "--meshConfig",
     "service_cluster": "--serviceCluster",
@@ -63,25 +66,39 @@ class Entry(NamedTuple):
 
 
 class EffectiveConfig(NamedTuple):
-    """The sections of the configuration, and the settings without effect."""
+    """The sections of the configuration, and the settings without effect.
+
+    directory: the one that relative paths are in.
+    """
 
     sections: Mapping[str, tuple[Entry, ...]]
     told: tuple[Told, ...]
+    directory: Path
 
     def as_json(self) -> dict[str, JSON]:
-        """Returns `{section: {name: {"value": ..., "from": ...}}, "without_effect": {...}}`."""
+        """Returns `{section: {name: {"value": ..., "from": ...}}, "without_effect": {...}}`.
+
+        The section `process` has the working directory and the user's id without where they come
+        from: with them another process of this machine can read the same files.
+        """
         described: dict[str, JSON] = {
             section: {each.name: {"value": each.value, "from": each.origin} for each in entries}
             for section, entries in self.sections.items()
         }
         described["without_effect"] = {each.setting: each.reason for each in self.told}
+        described["process"] = {"directory": str(self.directory), "user": os.geteuid()}
         return described
 
-    def as_text(self) -> str:
-        """Returns YAML, with a comment behind each value that says where it comes from."""
+    def as_text(self, *, defaults: bool = True) -> str:
+        """Returns YAML, with a comment behind each value that says where it comes from.
+
+        defaults: whether values that nobody has set are shown; those of `results` always are.
+        """
         lines = []
-        for section, entries in self.sections.items():
-            lines.append(f"{section}:")
+        for section, every in self.sections.items():
+            entries = [each for each in every if defaults or each.origin != DEFAULT]
+            if entries:
+                lines.append(f"{section}:")
             lines += [
                 f"  {_key(each.name)}: {_flow(each.value)}  # {each.origin}" for each in entries
             ]
@@ -98,6 +115,7 @@ def effective_config(
     proxy: ProxyConfig,
     results: Mapping[str, tuple[JSON, str]],
     told: tuple[Told, ...],
+    directory: Path,
 ) -> EffectiveConfig:
     """Returns the configuration as it counts.
 
@@ -111,16 +129,17 @@ def effective_config(
             "results": tuple(Entry(name, *entry) for name, entry in results.items()),
         },
         told=told,
+        directory=directory,
     )
 
 
 def _flags(flags: Flags) -> Iterator[Entry]:
-    yield Entry("type", flags.role, "default" if flags.role == "sidecar" else "argument")
+    yield Entry("type", flags.role, DEFAULT if flags.role == "sidecar" else "argument")
     for each in fields(Flags):
-        if (spelling := _SPELLINGS.get(each.name)) is not None:
+        if (spelling := SPELLINGS.get(each.name)) is not None:
             value = getattr(flags, each.name)
             shown = ",".join(value) if isinstance(value, tuple) else value
-            yield Entry(spelling, shown, "default" if value == each.default else "flag")
+            yield Entry(spelling, shown, DEFAULT if value == each.default else "flag")
 
 
 def _variables(settings: Settings) -> Iterator[Entry]:
@@ -141,7 +160,7 @@ def _proxy_config(proxy: ProxyConfig) -> Iterator[Entry]:
             value = proxy.merged[name]
             yield Entry(name, _without_secrets(value), place.layer.known_place(place.path))
         else:
-            yield Entry(name, _plain(getattr(proxy, _DEFAULTS[name])), "default")
+            yield Entry(name, _plain(getattr(proxy, _DEFAULTS[name])), DEFAULT)
 
 
 def _plain(value: object) -> JSON:
