@@ -6,7 +6,8 @@ import logging
 import os
 import resource
 import socket
-from collections.abc import Iterator
+from collections.abc import AsyncIterator
+from itertools import count, islice
 from pathlib import Path
 
 import pytest
@@ -123,14 +124,14 @@ async def test_processes_on_a_unix_socket_are_held_to_their_limit(
 
 
 @pytest.fixture
-def few_files() -> Iterator[int]:
-    """A process that may open hardly more files than it has."""
+async def few_files() -> AsyncIterator[int]:
+    """A process that may open twelve files more than it and its loop have.
+
+    Those with high numbers, which it may have from its parent, leave free ones below them.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with socket.socket() as next_one:
-        limit = (
-            max(next_one.fileno(), *(int(each.name) for each in Path("/proc/self/fd").iterdir()))
-            + 12
-        )
+    taken = {int(each.name) for each in Path("/proc/self/fd").iterdir()}
+    limit = next(islice((number for number in count() if number not in taken), 12, None))
     resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
     yield limit
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

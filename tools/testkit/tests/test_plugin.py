@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import resource
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -519,3 +520,20 @@ def test_ephemeral_ports_are_not_among_the_candidates(ephemeral: range) -> None:
 @pytest.mark.parametrize("ephemeral", [range(1024, 65536), range(10100, 65400)])
 def test_ephemeral_ports_are_better_than_hardly_any(ephemeral: range) -> None:
     assert len(candidates(ephemeral)) > 50_000
+
+
+def test_tests_may_open_as_many_files_as_the_commands(run: Run) -> None:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, before[1]))
+    try:
+        result = run(
+            f"""
+            import resource
+
+            def test_limit():
+                assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == {min(before[1], 65_536)}
+            """
+        )
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    result.assert_outcomes(passed=1)

@@ -22,6 +22,7 @@ from mesh_testkit._leaks import (
     fail_on_socket_files,
     patience_s,
 )
+from mesh_testkit._open_files import raise_open_files_limit
 from mesh_testkit._ports import find_free_port
 from mesh_testkit.envoys import INSTALLED, NoEnvoyError, find_envoy
 
@@ -73,7 +74,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Run coroutine tests and fixtures without a mark on each; know the mark of slow tests."""
+    """Run coroutine tests and fixtures without a mark on each; know the mark of slow tests.
+
+    And let this process open as many files as the commands may.
+    """
+    raise_open_files_limit()
     config.addinivalue_line("markers", "slow: takes many seconds even on a machine that is idle")
     if config.option.asyncio_mode is None:
         config.option.asyncio_mode = "auto"
