@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 
 import pytest
 
 from cli_fixtures import Call, Serve
+from mesh_agent_cli.screens._fields import span
 from mesh_agent_cli.screens._status import render_status
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
@@ -161,13 +162,102 @@ def test_missing_and_strange_entries_do_no_harm(status: dict[str, object]) -> No
 
 
 def test_the_command_asks_the_agent(call: Call, serve: Serve) -> None:
-    with serve((200, json.dumps(STATUS).encode())) as server:
+    status = {**STATUS, "certificate": {"serial": "4d2", "not_after": "2999-01-01T00:00:00Z"}}
+    status["xds"] = {"connected": True, "types": {"x": {"version": "1", "acked": True}}}
+    with serve((200, json.dumps(status).encode())) as server:
         words = ("status", "--address", "127.0.0.1", "--port", str(server.port))
         people, scripts = call(*words), call(*words, "--json")
     assert people.status == scripts.status == 0
     assert "greeter.default" in people.out
-    assert json.loads(scripts.out) == STATUS
+    assert json.loads(scripts.out) == status
     assert server.asked[0] == ("GET", "/debug/status", b"")
+
+
+WELL: Mapping[str, object] = {
+    "ready": True,
+    "certificate": {"serial": "4d2", "not_after": "2999-01-01T00:00:00+00:00"},
+    "xds": {"connected": True, "types": {"x": {"version": "1", "acked": True}}},
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "status"),
+    [
+        ({}, 0),
+        ({"certificate": {"served_by": "/run/spire/agent.sock"}}, 0),
+        ({"xds": {"connected": True, "types": {"x": {"version": "1", "acked": False}}}}, 0),
+        ({"envoy": {"crashes": 3, "warming": 1}, "names": {"table": False}}, 0),
+        ({"ready": False}, 1),
+        ({"ready": None}, 1),
+        ({"certificate": {}}, 1),
+        ({"certificate": {"serial": "4d2", "not_after": "2020-01-01T00:00:00+00:00"}}, 1),
+        ({"certificate": {**WELL["certificate"], "last_error": "refused"}}, 1),  # type: ignore[dict-item]
+        ({"envoy_certificate": {"serial": "4d1", "matches": False}}, 1),
+        ({"xds": {"connected": False, "types": {}}}, 1),
+        ({"xds": {"connected": True, "types": {"x": {"version": "2", "nack": "no"}}}}, 1),
+        ({"xds": {"connected": True, "quarantined": [{"type_url": "x", "name": "y"}]}}, 1),
+    ],
+)
+def test_the_exit_status_says_whether_all_is_well(
+    call: Call, serve: Serve, changes: Mapping[str, object], status: int
+) -> None:
+    with serve((200, json.dumps({**WELL, **changes}).encode())) as server:
+        where = ("--address", "127.0.0.1", "--port", str(server.port))
+        shown, scripts = call("status", *where), call("status", "--json", *where)
+    assert (shown.status, scripts.status) == (status, status)
+    assert shown.out
+    assert shown.error == scripts.error == ""
+
+
+@pytest.mark.parametrize(
+    ("type_url", "told", "shown"),
+    [
+        ("type.googleapis.com/envoy.config.cluster.v3.Cluster", "clusters", "clusters"),
+        ("type.googleapis.com/istio.networking.nds.v1.NameTable", None, "name table"),
+        ("type.googleapis.com/istio.workload.Address", None, "address"),
+    ],
+)
+def test_types_are_called_as_people_call_them(type_url: str, told: str | None, shown: str) -> None:
+    types = {type_url: {"name": told, "version": "v1", "acked": True}}
+    lines = render_status({"xds": {"types": types}}, now=NOW).splitlines()
+    assert lines[-1].split("  ")[0] == shown
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [
+        (0, "0 s"),
+        (59, "59 s"),
+        (60, "1 min"),
+        (200, "3 min 20 s"),
+        (605, "10 min"),
+        (3600, "1 h"),
+        (81_600, "22 h 40 min"),
+        (86_400, "1 d"),
+        (300_000, "3 d 11 h"),
+    ],
+)
+def test_time_spans_have_two_units(seconds: int, shown: str) -> None:
+    assert span(seconds) == shown
+
+
+def test_serials_of_one_day_differ_on_the_screen() -> None:
+    """They begin alike: the first digits are the time at which the holder proved its identity."""
+    serials = [f"6ab1c2d3{number:032x}" for number in (7, 8)]
+    shown = [
+        render_status({"certificate": {"serial": each, "not_after": "2031-01-01"}}, now=NOW)
+        for each in serials
+    ]
+    assert shown[0] != shown[1]
+    assert "…000000000007, expires in" in shown[0]
+
+
+def test_conditions_are_shown_only_while_one_is_not_met() -> None:
+    well = render_status({"ready": True, "conditions": {"dns": "", "envoy": ""}}, now=NOW)
+    assert "dns" not in well
+    waiting = render_status({"conditions": {"dns": "", "envoy": "not live"}}, now=NOW)
+    assert "waits for    envoy" in waiting
+    assert "in order     dns" in waiting
 
 
 @pytest.mark.parametrize(

@@ -53,6 +53,43 @@ def test_only_200_counts_and_the_timeout_tells_the_last_failure(serve: Serve) ->
     assert clock.at == 10
 
 
+@pytest.mark.parametrize(
+    ("answer", "ending"),
+    [
+        (
+            (503, b"certificate: there is none yet:\n refused\n"),
+            "certificate: there is none yet: refused",
+        ),
+        ((503, b""), "status 503 (not yet)"),
+        ((200, b""), "status 503 (not yet)"),
+        ((404, b"what?"), "status 503 (not yet)"),
+    ],
+)
+def test_the_timeout_tells_why_the_agent_is_not_ready(
+    serve: Serve, answer: tuple[int, bytes], ending: str
+) -> None:
+    with serve((503, b"not yet")) as envoy, serve(answer) as agent:
+        with pytest.raises(CliError) as raised:
+            wait_ready(
+                envoy.url,
+                timeout_s=10,
+                request_timeout_s=60,
+                period_s=2,
+                explained_at=f"{agent.url}/healthz/ready",
+                clock=FakeClock(),
+            )
+    assert str(raised.value).endswith(f" was not ready within 10 s: {ending}")
+    assert agent.asked == [("GET", "/healthz/ready", b"")]
+
+
+def test_the_command_asks_the_status_port_for_the_reason(call: Call, serve: Serve) -> None:
+    with serve((503, b"envoy: not live\n"), address=("127.0.0.9", 0)) as agent:
+        words = ("--address", "127.0.0.9", "--port", str(agent.port), "--timeoutSeconds", "0")
+        called = call("wait", *words)
+    assert called.status == 1
+    assert called.error.endswith("was not ready within 0 s: envoy: not live\n")
+
+
 def test_nothing_listening_is_said_in_words(call: Call, free_port: Callable[[], int]) -> None:
     url = f"http://127.0.0.1:{free_port()}"
     called = call("wait", "--url", url, "--timeoutSeconds", "0")

@@ -180,7 +180,8 @@ def test_another_audience_counts_only_where_the_authority_was_not_asked() -> Non
 
 
 @pytest.mark.parametrize(
-    ("ahead_s", "words"), [(86_400, "24 h behind"), (-7_300, "2 h ahead of"), (61, "61 s behind")]
+    ("ahead_s", "words"),
+    [(86_400, "24 h behind"), (-7_300, "2 h 1 min ahead of"), (61, "61 s behind")],
 )
 def test_clocks(ahead_s: float, words: str) -> None:
     clock = SeenClock(place=CONFIG.agent, ahead_s=ahead_s)
@@ -325,8 +326,11 @@ def test_a_nack_has_type_version_reason_and_what_stays() -> None:
     finding = only(status_with(xds={"connected": True, "types": types}))
     assert finding.cause is Cause.NACK
     assert finding.said == (
-        "a.Listener version v8 is refused: no such cluster; version v7 stays in use"
+        "version v8 of a.Listener is refused: no such cluster; version v7 stays in use"
     )
+    named = {"type.googleapis.com/a.Listener": {**refused, "name": "listeners"}}
+    said = only(status_with(xds={"connected": True, "types": named})).said
+    assert said.startswith("version v8 of listeners is refused")
     assert "VS/shop/a" in finding.fix
 
 

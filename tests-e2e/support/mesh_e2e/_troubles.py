@@ -496,14 +496,14 @@ TROUBLES = (
         title="Envoy refuses the configuration (NACK)",
         trouble=nack,
         cause="nack",
-        said=("Listener", "Address already in use"),
+        said=("listeners", "Address already in use"),
     ),
     Case(
         name="clock-off",
         title="The clock is a day off",
         trouble=clock_off,
         cause="clock-skew",
-        said=("clock is 2", " h behind that of the control plane"),  # 24, or 23 after a while
+        said=("clock is 2", " behind that of the control plane"),  # 24 h, or 23 h 59 min
         obstacle=_obstacle_to_faketime(),
     ),
     Case(

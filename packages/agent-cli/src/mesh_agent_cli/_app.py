@@ -66,7 +66,9 @@ def _root() -> None:
 
 
 def wait(
+    *,
     address: Address = "localhost",
+    port: StatusPort = 15020,
     timeout_s: Annotated[
         float,
         typer.Option("--timeoutSeconds", "--timeout-seconds", min=0, help="When to give up."),
@@ -92,6 +94,7 @@ def wait(
 
     wait_ready(
         url or local_url(address, 15021, _READY_PATH),
+        explained_at=None if url else local_url(address, port, _READY_PATH),
         timeout_s=timeout_s,
         request_timeout_s=request_timeout_ms / 1000,
         period_s=period_ms / 1000,
@@ -151,18 +154,22 @@ def status(
 
     from mesh_agent_cli.screens._status import fetch_status, render_status
     from mesh_agent_cli.screens._terminal import Screen, screen
+    from mesh_agent_cli.screens._wellness import is_well
 
-    def shown(out: Screen) -> str:
-        found = fetch_status(address=address, port=port)
+    def rendered(found: Mapping[str, object], out: Screen) -> str:
         if as_json:
             return json.dumps(found, indent=None if watch else 2)
         return render_status(found, now=datetime.now(UTC), out=out)
 
+    def shown(out: Screen) -> str:
+        return rendered(fetch_status(address=address, port=port), out)
+
     if not watch:
         if seconds is not None:
             raise typer.BadParameter("SECONDS is for --watch")
-        typer.echo(shown(screen()))
-        return
+        found = fetch_status(address=address, port=port)
+        typer.echo(rendered(found, screen()))
+        raise typer.Exit(0 if is_well(found, now=datetime.now(UTC)) else 1)
     from mesh_agent_cli.screens._watch import watch as show_again
 
     show_again(shown, every_s=seconds or 2, as_lines=as_json)
@@ -189,12 +196,20 @@ def certs(
 
     from mesh_agent_cli.screens._certificates import fetch_certificates, render_certificates
     from mesh_agent_cli.screens._terminal import screen
+    from mesh_agent_cli.screens._wellness import has_certificate
 
-    found = fetch_certificates(address=address, port=port, envoy_port=envoy_port)
-    if as_json:
-        typer.echo(json.dumps(found, indent=2))
-    else:
-        typer.echo(render_certificates(found, now=datetime.now(UTC), out=screen()))
+    found, now = (
+        fetch_certificates(address=address, port=port, envoy_port=envoy_port),
+        datetime.now(UTC),
+    )
+    typer.echo(
+        json.dumps(found, indent=2)
+        if as_json
+        else render_certificates(found, now=now, out=screen())
+    )
+    held = found.get("agent")
+    well = isinstance(held, dict) and has_certificate(held, now=now)
+    raise typer.Exit(0 if well and found.get("agree") is not False else 1)
 
 
 def dns(

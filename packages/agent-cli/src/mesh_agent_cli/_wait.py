@@ -8,6 +8,8 @@ from typing import Protocol
 from mesh_agent_cli._errors import CliError
 from mesh_agent_cli._http import Unanswered, send
 
+_MAX_REASON_BYTES = 16 << 10
+
 
 class Clock(Protocol):
     """The time, and waiting."""
@@ -25,12 +27,15 @@ def wait_ready(
     timeout_s: float,
     request_timeout_s: float,
     period_s: float,
+    explained_at: str | None = None,
     clock: Clock = time,
 ) -> None:
     """Return once `url` answers 200; the first try is at once, further ones every `period_s`.
 
+    explained_at: where the agent says why it is not ready, for one whose Envoy does not answer.
+
     Raises:
-        CliError: it did not within `timeout_s`; the text holds the last failure.
+        CliError: it did not within `timeout_s`; the text says why not, or else the last failure.
     """
     deadline = clock.monotonic() + timeout_s
     while True:
@@ -38,6 +43,8 @@ def wait_ready(
         if failure is None:
             return
         if clock.monotonic() + period_s > deadline:
+            if explained_at is not None:
+                failure = _explanation(explained_at, request_timeout_s) or failure
             raise CliError(f"{url} was not ready within {timeout_s:g} s: {failure}")
         clock.sleep(period_s)
 
@@ -51,3 +58,13 @@ def _failure(url: str, request_timeout_s: float) -> str | None:
         return None
     said = " ".join(answer.body[:500].decode("utf-8", "replace").split())
     return f"status {answer.status}" + (f" ({said})" if said else "")
+
+
+def _explanation(url: str, request_timeout_s: float) -> str | None:
+    """Return the agent's own sentence; None if it gives none, or is ready by now."""
+    try:
+        answer = send("GET", url, timeout_s=request_timeout_s, max_bytes=_MAX_REASON_BYTES)
+    except Unanswered:
+        return None
+    said = " ".join(answer.body.decode("utf-8", "replace").split())
+    return said if answer.status == 503 and said else None

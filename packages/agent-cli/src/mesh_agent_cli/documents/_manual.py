@@ -9,8 +9,11 @@ from mesh_agent_cli._errors import CliError
 from mesh_agent_cli.documents._command_tree import Command, Parameter, Program
 
 EXIT_CODES = (
-    ("0", "done; for doctor: no problem was found"),
-    ("1", "failed, or the reader of the output has gone; for doctor: a problem was found"),
+    ("0", "done; for status, certs and doctor: all is well"),
+    (
+        "1",
+        "failed, or the reader of the output has gone; for status, certs, doctor: all is not well",
+    ),
     ("2", "a wrong call: an unknown command or option, or a value that can't be"),
     ("130", "interrupted (Ctrl-C)"),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 
 from mesh_agent_cli._errors import CliError
@@ -12,6 +12,7 @@ from mesh_agent_cli.screens._fields import (
     moment,
     objects,
     seconds_between,
+    short_serial,
     shown_time,
     span,
     text,
@@ -74,16 +75,20 @@ def _differences(agent: Mapping[str, object], envoy: Mapping[str, object]) -> It
         return
     if not issued:
         if served:
-            yield f"Envoy serves {', '.join(served)}, and the agent has no certificate"
+            yield f"Envoy serves {_listed(served)}, and the agent has no certificate"
         return
     if not served:
         yield "Envoy has no workload certificate"
     elif served != [issued]:
-        yield f"Envoy serves {', '.join(served)}, and {issued} was issued last"
+        yield f"Envoy serves {_listed(served)}, and {short_serial(issued)} was issued last"
     roots = {_serial(each) for each in objects(agent, "roots")}
     trusted = {_serial(each) for chain in _chains(envoy, "ca_cert") for each in chain}
     if roots and trusted and not roots <= trusted:
-        yield f"Envoy does not have the roots {', '.join(sorted(roots - trusted))}"
+        yield f"Envoy does not have the roots {_listed(roots - trusted)}"
+
+
+def _listed(serials: Iterable[str]) -> str:
+    return ", ".join(map(short_serial, sorted(serials)))
 
 
 def _chains(envoy: Mapping[str, object], which: str) -> Iterator[list[Mapping[str, object]]]:
@@ -145,7 +150,7 @@ def _issued(agent: Mapping[str, object], now: datetime) -> Iterator[Row]:
 
 def _certificate(label: str, entry: Mapping[str, object], now: datetime) -> Iterator[Row]:
     life, tone = _life(moment(entry, "not_before"), moment(entry, "not_after"), now)
-    yield Row(label, f"serial {text(entry, 'serial')}, {life}", tone)
+    yield Row(label, f"serial {short_serial(text(entry, 'serial'))}, {life}", tone)
     names = entry.get("names")
     if isinstance(names, list):
         yield Row("names", ", ".join(map(str, names)), below=True)
@@ -178,7 +183,7 @@ def _served(envoy: Mapping[str, object], now: datetime) -> Iterator[Row]:
         yield Row("Envoy serves", "no certificate", Tone.BAD)
     for leaf in leaves.values():
         life, tone = _life(moment(leaf, "valid_from"), moment(leaf, "expiration_time"), now)
-        yield Row("Envoy serves", f"serial {_serial(leaf)}, {life}", tone)
+        yield Row("Envoy serves", f"serial {short_serial(_serial(leaf))}, {life}", tone)
         names = [
             str(value)
             for name in objects(leaf, "subject_alt_names")
@@ -186,5 +191,5 @@ def _served(envoy: Mapping[str, object], now: datetime) -> Iterator[Row]:
             if isinstance(value, str)
         ]
         yield Row("names", ", ".join(names), below=True)
-    roots = sorted({_serial(each) for chain in _chains(envoy, "ca_cert") for each in chain})
-    yield Row("Envoy trusts", f"roots {', '.join(roots)}" if roots else "no roots")
+    roots = {_serial(each) for chain in _chains(envoy, "ca_cert") for each in chain}
+    yield Row("Envoy trusts", f"roots {_listed(roots)}" if roots else "no roots")

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import pairwise
+
+_SHORT_SERIAL = 12
 
 
 def mapping(document: Mapping[str, object], key: str) -> Mapping[str, object]:
@@ -51,13 +54,30 @@ def seconds_between(earlier: datetime | None, later: datetime | None) -> int | N
     return int((later - earlier).total_seconds())
 
 
+_UNITS = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
+
+
 def span(seconds: int) -> str:
-    """Return a time span in its largest unit: 40 s, 12 min, 5 h, 3 d."""
-    if seconds < 120:
-        return f"{seconds} s"
-    if seconds < 7200:
-        return f"{seconds // 60} min"
-    return f"{seconds // 3600} h" if seconds < 172_800 else f"{seconds // 86_400} d"
+    """Return a time span in its two largest units: 40 s, 12 min, 22 h 40 min, 3 d 5 h.
+
+    Seconds are not told beside minutes from ten of these on.
+    """
+    for (unit_s, unit), (next_s, next_unit) in pairwise(_UNITS):
+        if seconds >= unit_s:
+            rest = seconds % unit_s // next_s
+            if not rest or (unit == "min" and seconds >= 600):
+                return f"{seconds // unit_s} {unit}"
+            return f"{seconds // unit_s} {unit} {rest} {next_unit}"
+    return f"{seconds} s"
+
+
+def short_serial(serial: str) -> str:
+    """Return the end of a serial number, by which two certificates differ at a glance.
+
+    The authority writes into the first digits when the holder proved its identity, so that those
+    of one day begin alike; the last are random.
+    """
+    return serial if len(serial) <= _SHORT_SERIAL + 4 else f"…{serial[-_SHORT_SERIAL:]}"
 
 
 def shown_time(when: datetime) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from datetime import datetime
@@ -13,6 +14,7 @@ _TYPE_PREFIX = "type.googleapis.com/"
 _VERSION = 1
 _INDENT = "  "
 _MOST_TYPES = 100
+_INNER_CAPITAL = re.compile(r"(?<=[a-z0-9])([A-Z])")
 
 
 def resource_types(types: Mapping[str, object], now: datetime, out: Screen) -> Iterator[str]:
@@ -33,14 +35,19 @@ def resource_types(types: Mapping[str, object], now: datetime, out: Screen) -> I
         yield f"and {len(known) - len(shown)} more"
 
 
-def _short_names(types: Mapping[str, object]) -> Mapping[str, str]:
-    """Return each type's last word, or its whole name where two types share that word."""
-    plain = {name: name.removeprefix(_TYPE_PREFIX) for name in types}
-    words = Counter(name.rpartition(".")[2] for name in plain.values())
+def _short_names(types: Mapping[str, Mapping[str, object]]) -> Mapping[str, str]:
+    """Return what people call each type, or its whole name where two types would share that."""
+    names = {name: text(each, "name") or spoken(name) for name, each in types.items()}
+    shared = Counter(names.values())
     return {
-        name: word if words[word := shown.rpartition(".")[2]] == 1 else shown
-        for name, shown in plain.items()
+        name: said if shared[said] == 1 else name.removeprefix(_TYPE_PREFIX)
+        for name, said in names.items()
     }
+
+
+def spoken(type_url: str) -> str:
+    """Return the words of a type's last name, for one that the agent has no name for."""
+    return _INNER_CAPITAL.sub(r" \1", type_url.rpartition(".")[2]).lower()
 
 
 def _line(name: str, entry: Mapping[str, object], now: datetime) -> tuple[Cell, ...]:

@@ -13,11 +13,12 @@ from mesh_agent_cli.screens._fields import (
     objects,
     seconds_between,
     sequence,
+    short_serial,
     shown_time,
     span,
     text,
 )
-from mesh_agent_cli.screens._resource_types import resource_types
+from mesh_agent_cli.screens._resource_types import resource_types, spoken
 from mesh_agent_cli.screens._terminal import Row, Screen, Tone, rows
 from mesh_agent_cli.screens._wasm import wasm_rows
 
@@ -82,11 +83,11 @@ def _readiness(status: Mapping[str, object]) -> Iterator[Row]:
                 said = said.replace(error, "see below")
         yield Row("ready", f"no ({said})" if said else "no", Tone.BAD)
     conditions = mapping(status, "conditions")
-    if conditions:
+    waiting = [name for name, reason in sorted(conditions.items()) if reason]
+    if waiting:
         held = ", ".join(name for name, reason in sorted(conditions.items()) if not reason)
-        waiting = ", ".join(name for name, reason in sorted(conditions.items()) if reason)
-        yield Row("holds", held, below=True)
-        yield Row("waits for", waiting, Tone.BAD, below=True)
+        yield Row("waits for", ", ".join(waiting), Tone.BAD, below=True)
+        yield Row("in order", held, below=True)
 
 
 def _certificate(status: Mapping[str, object], now: datetime) -> Iterator[Row]:
@@ -114,12 +115,12 @@ def _held_certificate(held: Mapping[str, object], now: datetime) -> Row:
     ends, renews = moment(held, "not_after"), moment(held, "renews_at")
     left_s = seconds_between(now, ends)
     if ends is None or left_s is None:
-        return Row("certificate", text(held, "serial"))
+        return Row("certificate", short_serial(text(held, "serial")))
     if left_s < 0:
         word, tone = f"EXPIRED {span(-left_s)} ago", Tone.BAD
     else:
         word, tone = f"expires in {span(left_s)}", Tone.PLAIN
-    said = f"{text(held, 'serial')}, {word} ({shown_time(ends)})"
+    said = f"{short_serial(text(held, 'serial'))}, {word} ({shown_time(ends)})"
     renewal_s = seconds_between(now, renews)
     if renewal_s is not None and left_s >= 0:
         said += f", renewal in {span(renewal_s)}" if renewal_s > 0 else ", renewal is due"
@@ -132,8 +133,7 @@ def _autonomy(held: Mapping[str, object], now: datetime) -> Row:
         return Row("autonomy", "", below=True)
     if left_s <= 0:
         return Row("autonomy", "none: there is no identity now", Tone.BAD, below=True)
-    exact = f" ({left_s} s)" if left_s >= 120 else ""
-    said = f"{span(left_s)}{exact} until outage if the CA stays down"
+    said = f"{span(left_s)} until outage if the CA stays down"
     return Row("autonomy", said, Tone.DOUBTFUL if left_s < _NEARLY_S else Tone.PLAIN, below=True)
 
 
@@ -142,14 +142,14 @@ def _served(status: Mapping[str, object], held: Mapping[str, object]) -> Iterato
     served = mapping(status, "envoy_certificate")
     if text(served, "serial"):
         if served.get("matches") is False:
-            said = f"{text(served, 'serial')}, NOT the one issued last"
+            said = f"{short_serial(text(served, 'serial'))}, NOT the one issued last"
             yield Row("Envoy serves", said, Tone.BAD, below=True)
         else:
             yield Row("Envoy serves", "this one", below=True)
         return
     in_use = [str(each) for each in sequence(held, "in_use")]
     if in_use and in_use != [text(held, "serial")]:
-        yield Row("in use", ", ".join(in_use), Tone.DOUBTFUL, below=True)
+        yield Row("in use", ", ".join(map(short_serial, in_use)), Tone.DOUBTFUL, below=True)
     elif in_use:
         yield Row("in use", "this one, by Envoy", below=True)
 
@@ -157,10 +157,9 @@ def _served(status: Mapping[str, object], held: Mapping[str, object]) -> Iterato
 def _envoy(envoy: Mapping[str, object]) -> Iterator[Row]:
     state = text(envoy, "state") or "-"
     parts = [state]
+    parts += [f"{name} {envoy[name]}" for name in ("pid", "epoch") if envoy.get(name) is not None]
     parts += [
-        f"{name} {envoy[name]}"
-        for name in ("pid", "epoch", "restarts", "refused", "crashes")
-        if envoy.get(name) is not None
+        f"{name} {envoy[name]}" for name in ("restarts", "refused", "crashes") if envoy.get(name)
     ]
     if retiring := number(envoy, "retiring"):
         parts.append(f"older ones finishing requests {retiring}")
@@ -219,7 +218,7 @@ def _control_plane(status: Mapping[str, object], now: datetime) -> Iterator[Row]
 def _quarantined(xds: Mapping[str, object]) -> Iterator[Row]:
     """Yield the refused resources that an Envoy without an older version does not get."""
     for each in objects(xds, "quarantined"):
-        kind = text(each, "type_url").rpartition(".")[2]
+        kind = text(each, "type") or spoken(text(each, "type_url"))
         since = moment(each, "since")
         began = "" if since is None else f", since {shown_time(since)}"
         said = f"{kind} {text(each, 'name')}{began}: {text(each, 'reason')}"

@@ -6,13 +6,14 @@ import xds_proxy
 from mesh_protos import type_urls
 
 _NAMES = {
-    type_urls.CLUSTER: "clusters (CDS)",
-    type_urls.ENDPOINT: "endpoints (EDS)",
-    type_urls.LISTENER: "listeners (LDS)",
-    type_urls.ROUTE: "routes (RDS)",
-    type_urls.SECRET: "secrets (SDS)",
-    type_urls.EXTENSION_CONFIG: "extension configuration (ECDS)",
-    type_urls.NAME_TABLE: "the name table (NDS)",
+    type_urls.CLUSTER: ("clusters", "CDS"),
+    type_urls.ENDPOINT: ("endpoints", "EDS"),
+    type_urls.LISTENER: ("listeners", "LDS"),
+    type_urls.ROUTE: ("routes", "RDS"),
+    type_urls.SECRET: ("secrets", "SDS"),
+    type_urls.EXTENSION_CONFIG: ("extension configuration", "ECDS"),
+    type_urls.NAME_TABLE: ("the name table", "NDS"),
+    type_urls.PROXY_CONFIG: ("the proxy config", "PCDS"),
 }
 _LONGEST = 500
 _LONGEST_NAME = 100
@@ -20,8 +21,18 @@ _MOST_NAMES = 3
 
 
 def name_of_type(type_url: str) -> str:
-    """Returns what a person calls the resources of a type."""
-    return _NAMES.get(type_url) or type_url.rpartition("/")[2]
+    """Returns what a person calls the resources of a type, with the discovery service's name."""
+    known = _NAMES.get(type_url)
+    return f"{known[0]} ({known[1]})" if known is not None else type_url.rpartition("/")[2]
+
+
+def short_name_of_type(type_url: str) -> str | None:
+    """Returns what a person calls the resources of a type, for a table; None if that is not known.
+
+    As in `clusters` and `name table`.
+    """
+    known = _NAMES.get(type_url)
+    return known[0].removeprefix("the ") if known is not None else None
 
 
 def refusals(types: Mapping[str, xds_proxy.TypeStatus]) -> Iterator[tuple[str, str]]:

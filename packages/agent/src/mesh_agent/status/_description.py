@@ -12,6 +12,7 @@ from msgspec import structs
 import envoy_supervisor
 import xds_proxy
 from mesh_agent.identity._token import describe_token
+from mesh_agent.readiness._refusals import short_name_of_type
 from mesh_agent.readiness._warming import describe_warming
 from mesh_agent.status._parts import AgentParts
 from mesh_agent.status._process_metrics import process_age_s
@@ -112,8 +113,14 @@ def _describe_xds(address: str, status: xds_proxy.RelayStatus) -> Mapping[str, o
         "stale_since": status.stale_since,
         "stale_types": sorted(status.stale_types),
         "saved": describe_saved(status.saved),
-        "quarantined": [each._asdict() for each in status.quarantined[:_MOST_REFUSED]],
-        "types": {type_url: describe_type(known) for type_url, known in status.types.items()},
+        "quarantined": [
+            {"type": short_name_of_type(each.type_url), **each._asdict()}
+            for each in status.quarantined[:_MOST_REFUSED]
+        ],
+        "types": {
+            type_url: {"name": short_name_of_type(type_url), **describe_type(known)}
+            for type_url, known in status.types.items()
+        },
     }
 
 

@@ -10,6 +10,7 @@ from mesh_doctor.checks._words import span
 
 CHECK = "agent"
 _TYPE_PREFIX = "type.googleapis.com/"
+_SHORT_SERIAL = 12
 
 
 def agent(config: DoctorConfig, seen: Observed) -> Iterator[Finding]:
@@ -91,13 +92,25 @@ def _configuration(xds: Mapping[str, object], now: float) -> Iterator[Finding]:
         yield problem(
             "configuration stream",
             Cause.NACK,
-            f"{name.removeprefix(_TYPE_PREFIX)} version {text(known, 'version')} is refused: "
+            f"version {text(known, 'version')} of {_name(known, name)} is refused: "
             f"{text(known, 'nack')}; {goes_on}",
             f"correct what the reason names{f' (last pushed for {pushed[:300]})' if pushed else ''}"
             "; the control plane sends it again",
         )
     if xds.get("connected") is True and not refused:
         yield ok("configuration stream", f"connected, and none of {len(types)} types is refused")
+
+
+def _name(known: Mapping[str, object], type_url: str) -> str:
+    return text(known, "name") or type_url.removeprefix(_TYPE_PREFIX)
+
+
+def _short(serial: str) -> str:
+    """Return the end of a serial number, by which two certificates differ at a glance.
+
+    The first digits are the time at which the holder proved its identity.
+    """
+    return serial if len(serial) <= _SHORT_SERIAL + 4 else f"…{serial[-_SHORT_SERIAL:]}"
 
 
 def _certificate(certificate: Mapping[str, object], seen: Observed) -> Iterator[Finding]:
@@ -134,7 +147,7 @@ def _certificate(certificate: Mapping[str, object], seen: Observed) -> Iterator[
             brief=f"the last attempt to renew the workload's certificate failed{lasts}",
         )
     elif left_s is not None:
-        yield ok(check, f"{text(certificate, 'serial')}, valid for {span(left_s)}")
+        yield ok(check, f"{_short(text(certificate, 'serial'))}, valid for {span(left_s)}")
 
 
 def _seconds_left(not_after: str, now: float) -> float | None:
@@ -162,7 +175,8 @@ def _drift(certificate: Mapping[str, object], seen: Observed) -> Iterator[Findin
         yield problem(
             check,
             Cause.CERTIFICATE_DRIFT,
-            f"Envoy serves {', '.join(sorted(served))}, and {issued} was issued last",
+            f"Envoy serves {', '.join(map(_short, sorted(served)))}, and "
+            f"{_short(issued)} was issued last",
             "if that stays so, Envoy does not take secrets from the agent: look for SDS errors in "
             "its log, or replace it with `mesh-agent request POST restart --debug-port 15020`",
         )

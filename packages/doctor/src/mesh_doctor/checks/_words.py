@@ -4,12 +4,20 @@ from collections.abc import Iterable
 
 
 def span(seconds: float) -> str:
-    """Return a time span in its largest unit: 40 s, 12 min, 5 h, 3 days."""
+    """Return a time span in its two largest units: 40 s, 12 min, 22 h 40 min, 3 days 5 h.
+
+    Seconds are not told beside minutes from two of these on.
+    """
     whole = round(abs(seconds))
-    for unit_s, name in ((86_400, "days"), (3600, "h"), (60, "min")):
-        if whole >= 2 * unit_s:
-            return f"{whole // unit_s} {name}"
-    return f"{whole} s"
+    if whole < 120:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min"
+    if whole < 172_800:
+        hours, minutes = whole // 3600, whole % 3600 // 60
+        return f"{hours} h {minutes} min" if minutes else f"{hours} h"
+    days, hours = whole // 86_400, whole % 86_400 // 3600
+    return f"{days} days {hours} h" if hours else f"{days} days"
 
 
 def listed(words: Iterable[str]) -> str:
