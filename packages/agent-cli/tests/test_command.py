@@ -12,7 +12,7 @@ import pytest
 import typer
 import yaml
 
-from cli_fixtures import Call
+from cli_fixtures import Call, Serve
 from mesh_agent_cli import GROUP, CliError
 
 
@@ -53,6 +53,56 @@ def test_version_in_every_form(call: Call) -> None:
     assert as_json == yaml.safe_load(call("version", "-o", "yaml").out)
     assert short.out.strip() == as_json["clientVersion"]["version"]
     assert as_json["clientVersion"]["version"] in plain.out
+
+
+def test_the_flag_shows_the_version_too(call: Call) -> None:
+    assert call("--version") == call("version")
+
+
+def installed_commands(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The lines of all commands, those of installed packages too, in 80 columns."""
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = subprocess.run(
+        [sys.executable, "-m", "mesh_agent_cli", "--help"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return shown.stdout.partition("Commands:\n")[2].splitlines()
+
+
+def test_each_commands_summary_is_a_sentence_that_fits_one_line(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lines = installed_commands(monkeypatch)
+    assert len(lines) >= 8
+    assert [line for line in lines if not line.endswith(".") or line.endswith("...")] == []
+
+
+def test_the_help_of_each_command_has_examples(monkeypatch: pytest.MonkeyPatch) -> None:
+    for line in installed_commands(monkeypatch):
+        name = line.split()[0]
+        shown = subprocess.run(
+            [sys.executable, "-m", "mesh_agent_cli", name, "--help"],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        assert (
+            f"\n  Examples:\n    {'source <(' if name == 'completion' else ''}mesh-agent {name}"
+            in shown
+        )
+
+
+@pytest.mark.parametrize("words", [("status",), ("certs",), ("dns", "web")])
+def test_json_is_asked_for_in_either_way(call: Call, serve: Serve, words: tuple[str, ...]) -> None:
+    with serve((200, b'{"ready": true, "envoy": {"admin": "unix:x"}}')) as agent:
+        where = ("--address", "127.0.0.1", "--port", str(agent.port))
+        long, short = call(*words, *where, "--json"), call(*words, *where, "-o", "json")
+    assert long == short
+    assert json.loads(long.out)
+    wrong = call(*words, *where, "-o", "xml")
+    assert (wrong.status, wrong.out) == (2, "")
 
 
 def test_no_arguments_show_the_commands(call: Call) -> None:

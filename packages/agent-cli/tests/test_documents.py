@@ -13,13 +13,13 @@ import pytest
 import typer
 
 from cli_fixtures import Call
-from mesh_agent_cli import GROUP
+from mesh_agent_cli import GROUP, examples
 
 
 def add_greet(app: typer.Typer) -> None:
     """A plugin, as another package would have it."""
 
-    @app.command("greet")
+    @app.command("greet", epilog=examples("mesh-agent greet you", "mesh-agent greet me --times 2"))
     def greet(
         name: Annotated[str, typer.Argument(help="Its name: 'quoted', \\ and [bracketed].")],
         *,
@@ -90,6 +90,7 @@ def test_docs_prints_the_manual(call: Call, plugins: dict[str, EntryPoint]) -> N
     assert "mesh-agent greet [OPTIONS] NAME\n" in called.out
     assert "| `--loudly, --softly` | How. |" in called.out
     assert "| 130 | interrupted (Ctrl-C) |" in called.out
+    assert "```sh\nmesh-agent greet you\nmesh-agent greet me --times 2\n```\n" in called.out
 
 
 @pytest.mark.parametrize("words", [("docs", "--output-dir"), ("collateral", "--outputDir")])
@@ -131,6 +132,7 @@ def test_the_pages_are_good_roff(
         check=True,
     ).stdout
     assert "'quoted', \\ and [bracketed]." in shown
+    assert "EXAMPLES\n       mesh-agent greet you\n       mesh-agent greet me --times 2\n" in shown
 
 
 def test_a_directory_that_cannot_be_made_is_one_sentence(call: Call, tmp_path: Path) -> None:

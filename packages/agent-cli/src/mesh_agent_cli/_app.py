@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mesh_agent_cli._examples import EXAMPLES
+from mesh_agent_cli._form import Form
 from mesh_agent_cli._plugins import add_plugins
 from mesh_agent_cli._version import OutputFormat
 from mesh_agent_cli.documents._completion import Shell
@@ -28,6 +30,9 @@ Address = Annotated[
 ]
 StatusPort = Annotated[int, typer.Option(min=1, max=65535, help="The agent's status port.")]
 AsJson = Annotated[bool, typer.Option("--json", help="As JSON, for scripts.")]
+Output = Annotated[
+    Form | None, typer.Option("--output", "-o", help="The same, as other commands have it.")
+]
 
 
 def build(
@@ -52,7 +57,7 @@ def build(
         "docs": docs,
     }
     for name, command in own.items():
-        app.command(name)(command)
+        app.command(name, epilog=EXAMPLES[name])(command)
     app.command("collateral", hidden=True)(docs)
     if wanted not in own or wanted in _ABOUT_ALL:
         plugins = find_plugins()
@@ -61,7 +66,23 @@ def build(
     return app
 
 
-def _root() -> None:
+def _show_version(wanted: bool) -> None:  # noqa: FBT001 - typer calls it so
+    if wanted:
+        from mesh_agent_cli._version import render_version, versions
+
+        typer.echo(render_version(versions(), short=False, output=None))
+        raise typer.Exit
+
+
+def _root(
+    *,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_show_version, is_eager=True, help="Show the version and exit."
+        ),
+    ] = False,
+) -> None:
     """Without a callback, typer would make a lone command the whole application."""
 
 
@@ -88,7 +109,10 @@ def wait(
         typer.Option(help="What to ask.  [default: http://ADDRESS:15021/healthz/ready]"),
     ] = None,
 ) -> None:
-    """Wait until the agent and its Envoy are ready to serve."""
+    """Wait until the agent and its Envoy are ready to serve.
+
+    At the timeout the agent's own reason is told, and the exit status is 1.
+    """
     from mesh_agent_cli._http import local_url
     from mesh_agent_cli._wait import wait_ready
 
@@ -126,7 +150,10 @@ def request(
         ),
     ] = 15000,
 ) -> None:
-    """Send a request to Envoy's admin port, or the agent's, and print the answer's body."""
+    """Send a request to Envoy's admin port, or to the agent.
+
+    Prints the body of the answer.
+    """
     from mesh_agent_cli._request import check_port
     from mesh_agent_cli._request import request as send_request
 
@@ -144,11 +171,16 @@ def status(
     address: Address = "localhost",
     port: StatusPort = 15020,
     as_json: AsJson = False,
+    output: Output = None,
     watch: Annotated[
         bool, typer.Option("--watch", "-w", help="Again and again, every 2 seconds.")
     ] = False,
 ) -> None:
-    """Show a running agent's identity, certificate, Envoy and configuration."""
+    """Show a running agent: identity, Envoy, configuration.
+
+    The exit status is 0 if all is well, and 1 if it is not.
+    """
+    as_json = as_json or output is Form.JSON
     import json
     from datetime import UTC, datetime
 
@@ -189,8 +221,13 @@ def certs(
         ),
     ] = None,
     as_json: AsJson = False,
+    output: Output = None,
 ) -> None:
-    """Show the workload's certificate and roots, those that Envoy has, and whether they agree."""
+    """Compare the certificates issued with those that Envoy has.
+
+    The exit status is 0 if there is a valid one that Envoy serves, and 1 if not.
+    """
+    as_json = as_json or output is Form.JSON
     import json
     from datetime import UTC, datetime
 
@@ -221,8 +258,10 @@ def dns(
     address: Address = "localhost",
     port: StatusPort = 15020,
     as_json: AsJson = False,
+    output: Output = None,
 ) -> None:
-    """Show what the agent's DNS server answers to a query, and by which rule."""
+    """Show how the agent's DNS server answers, and by which rule."""
+    as_json = as_json or output is Form.JSON
     import json
 
     from mesh_agent_cli.screens._names import fetch_explanation, render_explanation
@@ -236,7 +275,7 @@ def completion(
     context: typer.Context,
     shell: Annotated[Shell, typer.Argument(help="The shell that is to complete.")],
 ) -> None:
-    """Print a script that completes the command: source <(mesh-agent completion bash)."""
+    """Print a script that completes the command in a shell."""
     from mesh_agent_cli.documents._command_tree import program_of
     from mesh_agent_cli.documents._completion import completion_script
 
@@ -259,7 +298,10 @@ def docs(
     fish: Annotated[bool, typer.Option("--fish", help="Completion for fish.")] = False,
     everything: Annotated[bool, typer.Option("--all", help="All of these.")] = False,
 ) -> None:
-    """Make the manual of the command, and completion for shells, as Istio's `collateral` does."""
+    """Make the manual, and completion for shells.
+
+    Istio's command calls this `collateral`.
+    """
     from mesh_agent_cli.documents._collateral import collateral
     from mesh_agent_cli.documents._command_tree import program_of
     from mesh_agent_cli.documents._manual import write_pages

@@ -19,6 +19,7 @@ from mesh_agent._start import agent_version, environment_added, replace_this_pro
 from mesh_agent.config._command_line import FlagValueError
 from mesh_agent.config._flags import Flags
 from mesh_agent.config._options import OPTIONS, ROLE, ROLES, Option, sorted_words
+from mesh_agent_cli import Form, examples
 
 _PASSED = "mesh_agent.passed_flags"
 _APPLICATION = "mesh_agent.application"
@@ -26,16 +27,22 @@ _APPLICATION = "mesh_agent.application"
 
 def register(app: typer.Typer) -> None:
     """Add `proxy` to the `mesh-agent` command."""
-    app.command("proxy", cls=CommandWithFlags)(with_flags(proxy))
+    epilog = examples(
+        "mesh-agent proxy sidecar", "mesh-agent proxy router --log_output_level debug"
+    )
+    app.command("proxy", cls=CommandWithFlags, epilog=epilog)(with_flags(proxy))
 
 
 def register_config(app: typer.Typer) -> None:
     """Add `config` to the `mesh-agent` command."""
-    app.command("config", cls=CommandWithFlags)(with_flags(config))
+    epilog = examples("mesh-agent config", "mesh-agent config --all --concurrency 2")
+    app.command("config", cls=CommandWithFlags, epilog=epilog)(with_flags(config))
 
 
 def proxy(flags: Flags) -> None:
-    """Run an Envoy beside a workload, with its certificate and its configuration.
+    """Run an Envoy beside a workload.
+
+    It has the workload's certificate and its configuration.
 
     With `-- COMMAND ARGS` behind the options, start that application once all is ready, and exit
     with its exit status when it ends.
@@ -46,16 +53,32 @@ def proxy(flags: Flags) -> None:
 def config(
     flags: Flags,
     *,
+    everything: Annotated[
+        bool, typer.Option("--all", help="The defaults, too; JSON always has them.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON, for scripts.")] = False,
+    output: Annotated[
+        Form | None, typer.Option("--output", "-o", help="The same, as other commands have it.")
+    ] = None,
 ) -> None:
-    """Show the configuration that `proxy` would have here, and where each value comes from."""
+    """Show the configuration that `proxy` would have here.
+
+    What differs from the defaults, and what the settings make together; behind each value stands
+    where it comes from. A running agent shows its own at /debug/config.
+    """
     from mesh_agent._config import compose_config
+
+    as_json = as_json or output is Form.JSON
 
     loaded, problems = compose_config(
         flags, environ=os.environ, directory=Path(), version=flags.version
     )
     effective = loaded.effective
-    typer.echo(json.dumps(effective.as_json(), indent=2) if as_json else effective.as_text())
+    typer.echo(
+        json.dumps(effective.as_json(), indent=2)
+        if as_json
+        else effective.as_text(defaults=everything)
+    )
     for problem in problems:
         typer.echo(f"mesh-agent: {problem}", err=True)
     if problems:

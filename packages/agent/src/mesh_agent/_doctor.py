@@ -9,11 +9,13 @@ import typer
 
 from mesh_agent._command import CommandWithFlags, with_flags
 from mesh_agent.config._flags import Flags
+from mesh_agent_cli import Form, examples
 
 
 def register(app: typer.Typer) -> None:
     """Add `doctor` to the `mesh-agent` command."""
-    app.command("doctor", cls=CommandWithFlags)(with_flags(doctor))
+    epilog = examples("mesh-agent doctor", "mesh-agent doctor --address 127.0.0.2 -o json")
+    app.command("doctor", cls=CommandWithFlags, epilog=epilog)(with_flags(doctor))
 
 
 def doctor(
@@ -27,12 +29,16 @@ def doctor(
         int | None, typer.Option(min=1, max=65535, help="The agent's status port, if not 15020.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON, for scripts.")] = False,
+    output: Annotated[
+        Form | None, typer.Option("--output", "-o", help="The same, as other commands have it.")
+    ] = None,
 ) -> None:
-    """Examine why the proxy does not work: what is wrong, the cause, and what to do.
+    """Find out why the proxy does not work, and what to do.
 
     The configuration is taken from the agent that runs. Where none does, it is that which `proxy`
     would have here, with this directory, environment and these flags. Nothing is changed.
     """
+    as_json = as_json or output is Form.JSON
     raise typer.Exit(examine(flags, address=address, port=port, as_json=as_json))
 
 

@@ -47,6 +47,18 @@ def test_each_value_has_its_origin(load: Load, workload: Path) -> None:
     assert {key: entry(config, *key) for key in expected} == expected
 
 
+def test_without_defaults_what_was_set_is_shown_and_what_comes_of_it(load: Load) -> None:
+    effective = load({"SECRET_TTL": "2h"}, concurrency=3).effective
+    every, differs = (yaml.safe_load(effective.as_text(defaults=each)) for each in (True, False))
+    assert differs["variables"]["SECRET_TTL"] == "2h"
+    assert set(differs["proxyConfig"]) == {"discoveryAddress", "concurrency"}
+    assert differs["results"] == every["results"]
+    assert "OUTPUT_CERTS" in every["variables"]
+    assert "OUTPUT_CERTS" not in differs["variables"]
+    plain = yaml.safe_load(load().effective.as_text(defaults=False))
+    assert "SECRET_TTL" not in plain["variables"]
+
+
 def test_every_flag_that_is_honoured_is_shown(load: Load) -> None:
     shown = {each.name for each in load().effective.sections["flags"]}
     honoured = {each.name for each in FLAGS if each.fate == "honoured"}
@@ -150,6 +162,9 @@ def test_the_command_shows_the_configuration_and_the_mistakes(workload: Path) ->
     shown = json.loads(good.stdout)
     assert shown["flags"]["type"] == {"value": "router", "from": "argument"}
     assert shown["flags"]["--log_as_json"] == {"value": True, "from": "flag"}
+    for words in (("-o", "json"), ("-o=json",), ("--output=json",)):
+        same = mesh_agent(workload, "--log_as_json", "config", "router", *words, **envoy)
+        assert json.loads(same.stdout) == shown
     bad = mesh_agent(workload, "config", SECRET_TTL="soon", **envoy)
     assert bad.returncode == 1
     assert yaml.safe_load(bad.stdout)["variables"]["SECRET_TTL"] == "24h"

@@ -26,12 +26,13 @@ class Parameter(NamedTuple):
 
 
 class Command(NamedTuple):
-    """A sub-command. summary: its first sentence."""
+    """A sub-command. summary: its first sentence. examples: calls of it."""
 
     name: str
     summary: str
     description: str
     parameters: tuple[Parameter, ...]
+    examples: tuple[str, ...] = ()
 
     @property
     def options(self) -> tuple[Parameter, ...]:
@@ -64,7 +65,7 @@ class Program(NamedTuple):
 def program_of(app: typer.Typer, *, name: str) -> Program:
     """Return the commands of an application, sorted, without the hidden ones."""
     commands = [
-        _command(each.name or "", each.callback, each.help)
+        _command(each.name or "", each.callback, each.help, each.epilog)
         for each in app.registered_commands
         if each.callback is not None and not each.hidden
     ]
@@ -72,10 +73,14 @@ def program_of(app: typer.Typer, *, name: str) -> Program:
     return Program(name, description, tuple(sorted(commands)))
 
 
-def _command(name: str, function: Callable[..., object], given: str | None) -> Command:
+def _command(
+    name: str, function: Callable[..., object], given: str | None, epilog: str | None
+) -> Command:
     text = " ".join((given or inspect.getdoc(function) or "").split())
     summary = text.partition(". ")[0].rstrip(".")
-    return Command(name, summary, text, tuple(_parameters(function)))
+    lines = (epilog or "").splitlines()
+    calls = tuple(line.strip() for line in lines if line.startswith("  "))
+    return Command(name, summary, text, tuple(_parameters(function)), calls)
 
 
 def _parameters(function: Callable[..., object]) -> Iterator[Parameter]:

@@ -39,6 +39,8 @@ def markdown(program: Program) -> str:
         lines += [f"## {program.name} {command.name}", "", command.description, ""]
         lines += ["```", f"{program.name} {command.name} {command.usage}".rstrip(), "```", ""]
         lines += _table(command)
+        if command.examples:
+            lines += ["```sh", *command.examples, "```", ""]
     lines += ["## Exit status", "", "| status | meaning |", "|---|---|"]
     lines += [f"| {code} | {meaning} |" for code, meaning in EXIT_CODES]
     return "\n".join(lines) + "\n"
@@ -100,6 +102,8 @@ def _command_page(program: Program, command: Command) -> str:
         for each in parameters:
             lines += [".TP", rf"\fB{_roff(', '.join(each.names))}\fR \fI{_roff(each.metavar)}\fR"]
             lines.append(_roff(each.help) or r"\&")
+    if command.examples:
+        lines += [".SH EXAMPLES", ".nf", *map(_roff, command.examples), ".fi"]
     return "\n".join([*lines, ".SH SEE ALSO", rf"\fB{_roff(program.name)}\fR(1)"]) + "\n"
 
 

@@ -50,7 +50,8 @@ def _own_flag(name: str, value: str | None, takes_value: bool, rest: list[str]) 
         if value is None and rest:
             value = rest.pop(0)
         # One word: a value that begins with a dash would be read as a flag.
-        return [name] if value is None else [f"{name}={value}"]
+        joint = "=" if name.startswith("--") else ""
+        return [name] if value is None else [f"{name}{joint}{value}"]
     if value is None or value.lower() in _TRUE:
         return [name]
     if value.lower() in _FALSE:

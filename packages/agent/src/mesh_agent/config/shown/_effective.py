@@ -16,6 +16,7 @@ from mesh_configfile import spell_duration
 
 HIDDEN = "(hidden)"
 DEFAULT = "default"
+_RESULTS = "results"
 SPELLINGS = {
     "domain": "--domain",
     "mesh_config": "--meshConfig",
@@ -96,7 +97,8 @@ class EffectiveConfig(NamedTuple):
         """
         lines = []
         for section, every in self.sections.items():
-            entries = [each for each in every if defaults or each.origin != DEFAULT]
+            shows_all = defaults or section == _RESULTS
+            entries = [each for each in every if shows_all or each.origin != DEFAULT]
             if entries:
                 lines.append(f"{section}:")
             lines += [
@@ -126,7 +128,7 @@ def effective_config(
             "flags": tuple(_flags(flags)),
             "variables": tuple(_variables(settings)),
             "proxyConfig": tuple(_proxy_config(proxy)),
-            "results": tuple(Entry(name, *entry) for name, entry in results.items()),
+            _RESULTS: tuple(Entry(name, *entry) for name, entry in results.items()),
         },
         told=told,
         directory=directory,

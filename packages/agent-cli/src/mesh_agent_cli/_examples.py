@@ -1,0 +1,48 @@
+"""Examples below the help of each command, one a line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+
+def examples(*lines: str) -> str:
+    """Return an epilog whose lines stay lines, which the character before them asks for."""
+    return "\n".join(("\b", "Examples:", *(f"  {line}" for line in lines)))
+
+
+EXAMPLES: Mapping[str, str] = MappingProxyType(
+    {
+        name: examples(*lines)
+        for name, lines in {
+            "wait": (
+                "mesh-agent wait",
+                "mesh-agent wait --timeoutSeconds 10 --address 127.0.0.2",
+            ),
+            "version": ("mesh-agent version --short", "mesh-agent version -o json"),
+            "request": (
+                "mesh-agent request GET stats?filter=upstream_rq",
+                "mesh-agent request POST 'logging?level=debug'",
+                "mesh-agent request GET healthz/ready --debug-port 15020",
+            ),
+            "status": (
+                "mesh-agent status",
+                "mesh-agent status --watch 5",
+                "mesh-agent status -o json | jq .xds.types",
+            ),
+            "certs": ("mesh-agent certs", "mesh-agent certs --envoy-port 15000 -o json"),
+            "dns": (
+                "mesh-agent dns reviews.shop",
+                "mesh-agent dns _http._tcp.reviews.shop.svc.cluster.local SRV",
+            ),
+            "completion": (
+                "source <(mesh-agent completion bash)",
+                "mesh-agent completion fish > ~/.config/fish/completions/mesh-agent.fish",
+            ),
+            "docs": (
+                "mesh-agent docs --man --output-dir ~/.local/share/man/man1",
+                "mesh-agent docs --markdown > mesh-agent.md",
+            ),
+        }.items()
+    }
+)
