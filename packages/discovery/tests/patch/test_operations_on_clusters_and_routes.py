@@ -83,19 +83,21 @@ def test_a_cluster_is_removed() -> None:
 
 
 def test_mappings_are_united_and_lists_appended_to() -> None:
-    options = "type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
-    one = {"@type": options, "explicit_http_config": {"http2_protocol_options": {}}}
+    http = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
+    tcp = "envoy.extensions.upstreams.tcp.v3.TcpProtocolOptions"
+    prefix = "type.googleapis.com"
+    one = {"@type": f"{prefix}/{http}", "explicit_http_config": {"http2_protocol_options": {}}}
     before = cluster(
-        typed_extension_protocol_options={"one": one},
+        typed_extension_protocol_options={http: one},
         circuit_breakers={"thresholds": [{"max_connections": 1}]},
     )
     value = {
-        "typed_extension_protocol_options": {"two": one},
+        "typed_extension_protocol_options": {tcp: {"@type": f"{prefix}/{tcp}"}},
         "circuit_breakers": {"thresholds": [{"priority": "HIGH", "max_connections": 2}]},
     }
     made = of_cluster(merge(value), before).message
     assert made is not None
-    assert sorted(made.typed_extension_protocol_options) == ["one", "two"]
+    assert sorted(made.typed_extension_protocol_options) == [http, tcp]
     assert [each.max_connections.value for each in made.circuit_breakers.thresholds] == [1, 2]
     made = of_cluster(merge(value, "MERGE_AND_REPLACE_LIST"), before).message
     assert made is not None
@@ -141,6 +143,40 @@ def test_what_envoy_would_refuse_of_a_cluster_is_left_out(
     value: dict[str, Any], reason: str
 ) -> None:
     before = cluster()
+    outcome = of_cluster(merge(value), before)
+    assert outcome.message == before
+    assert reason in outcome.failures[0].reason
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        ({"lb_policy": "RING_HASH"}, "needs lb_policy CLUSTER_PROVIDED"),
+        ({"eds_cluster_config": {"eds_config": {"ads": {}}}}, "for the type EDS alone"),
+        (
+            {"upstream_http_protocol_options": {"auto_sni": True}},
+            "needs auto_sni and auto_san_validation",
+        ),
+    ],
+)
+def test_a_cluster_that_balances_by_itself_stays_one(value: dict[str, Any], reason: str) -> None:
+    # PassthroughCluster, where nothing is intercepted.
+    config = {
+        "@type": "type.googleapis.com/"
+        "envoy.extensions.clusters.dynamic_forward_proxy.v3.ClusterConfig",
+        "dns_cache_config": {"name": "x"},
+    }
+    descriptor = find_type("envoy.config.cluster.v3.Cluster")
+    assert descriptor is not None
+    before = message_of(
+        {
+            "name": "PassthroughCluster",
+            "lb_policy": "CLUSTER_PROVIDED",
+            "cluster_type": {"name": "forward", "typed_config": config},
+        },
+        descriptor,
+    )
+    assert isinstance(before, Cluster)
     outcome = of_cluster(merge(value), before)
     assert outcome.message == before
     assert reason in outcome.failures[0].reason

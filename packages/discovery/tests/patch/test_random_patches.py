@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, note, settings
+from hypothesis import HealthCheck, example, given, note, settings
 
 from drawn_meshes import envoy_says, loaded
 from drawn_patches import envoy_filters
@@ -53,6 +53,17 @@ spec:
 ---
 """
 
+RING_HASH = """\
+apiVersion: networking.istio.io/v1alpha3
+kind: EnvoyFilter
+metadata: {name: ring, namespace: istio-system}
+spec:
+  configPatches:
+  - applyTo: CLUSTER
+    patch: {operation: MERGE, value: {lb_policy: RING_HASH}}
+"""
+"""For each cluster, those among them that balance by themselves, and can't by a ring."""
+
 
 def node(kind: str, mode: str) -> Node:
     metadata: dict[str, Any] = {
@@ -78,6 +89,7 @@ NODES = [node("sidecar", "REDIRECT"), node("sidecar", "NONE"), node("router", "N
         HealthCheck.filter_too_much,
     ),
 )
+@example(patches=RING_HASH)
 @given(patches=envoy_filters())
 def test_an_envoy_takes_what_is_made_of_patches(patches: str, of: Node, envoy_binary: Path) -> None:
     note(patches)

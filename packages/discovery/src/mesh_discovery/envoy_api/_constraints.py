@@ -18,9 +18,10 @@ from validate import validate_pb2
 from mesh_configfile import FieldPath
 from mesh_configfile.shapes import Finding
 from mesh_discovery.envoy_api._message_types import type_in, unpacked
-from mesh_discovery.envoy_api._type_checks import TypeCheck, type_checks
+from mesh_discovery.envoy_api._type_checks import type_checks
 from mesh_discovery.envoy_api._value_checks import (
     Check,
+    TypeCheck,
     both,
     list_check,
     not_negative,

@@ -1,19 +1,18 @@
 """Demands of Envoy on messages of some types that no constraint of its API states.
 
-Seen with Envoy 1.40.
+Seen with Envoy 1.36 and 1.40.
 """
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any as Unchecked
 
 import re2
 from google.protobuf.descriptor import Descriptor
 
 from mesh_discovery._expression_cost import MAX_OBJECT_COST, compile_cost
-
-TypeCheck = Callable[[Unchecked], tuple[str, str] | None]
-"""Returns the field of a message that is wrong, and what is wrong with it."""
+from mesh_discovery.envoy_api import _listener_checks, _route_checks, _upstream_checks
+from mesh_discovery.envoy_api._value_checks import TypeCheck
 
 
 def type_checks(descriptor: Descriptor) -> tuple[TypeCheck, ...]:
@@ -42,44 +41,6 @@ def _regex(message: Unchecked) -> tuple[str, str] | None:
     return None
 
 
-def _server_tls(message: Unchecked) -> tuple[str, str] | None:
-    context = message.common_tls_context
-    if (
-        context.tls_certificates
-        or context.tls_certificate_sds_secret_configs
-        or context.HasField("tls_certificate_provider_instance")
-        or context.HasField("custom_tls_certificate_selector")
-    ):
-        return None
-    return "common_tls_context", "has no certificates"
-
-
-def _manager(message: Unchecked) -> tuple[str, str] | None:
-    names = [each.upgrade_type.lower() for each in message.upgrade_configs]
-    twice = next((each for each in names if names.count(each) > 1), None)
-    if twice is not None:
-        return "upgrade_configs", f'has "{twice}" twice'
-    trusts = message.xff_num_trusted_hops or message.use_remote_address.value
-    if message.original_ip_detection_extensions and trusts:
-        excluded = "use_remote_address and xff_num_trusted_hops"
-        return "original_ip_detection_extensions", f"exclude {excluded}"
-    return None
-
-
-def _cluster_filter(message: Unchecked) -> tuple[str, str] | None:
-    if message.HasField("typed_config") or message.HasField("config_discovery"):
-        return None
-    return "typed_config", "is missing"
-
-
-def _virtual_cluster(message: Unchecked) -> tuple[str, str] | None:
-    return None if message.headers else ("headers", "is missing")
-
-
-def _balancing(message: Unchecked) -> tuple[str, str] | None:
-    return None if message.policies else ("policies", "is missing")
-
-
 @functools.cache
 def _quiet() -> re2.Options:
     options = re2.Options()
@@ -87,13 +48,9 @@ def _quiet() -> re2.Options:
     return options
 
 
-_MANAGER = "envoy.extensions.filters.network.http_connection_manager"
-_TLS = "envoy.extensions.transport_sockets.tls.v3"
 _OF_TYPES: Mapping[str, tuple[TypeCheck, ...]] = {
-    "envoy.config.route.v3.VirtualCluster": (_virtual_cluster,),
+    **_upstream_checks.CHECKS,
+    **_listener_checks.CHECKS,
+    **_route_checks.CHECKS,
     "envoy.type.matcher.v3.RegexMatcher": (_regex,),
-    "envoy.config.cluster.v3.Filter": (_cluster_filter,),
-    "envoy.config.cluster.v3.LoadBalancingPolicy": (_balancing,),
-    f"{_MANAGER}.v3.HttpConnectionManager": (_manager,),
-    f"{_TLS}.DownstreamTlsContext": (_server_tls,),
 }

@@ -11,6 +11,8 @@ from validate import validate_pb2
 
 Check: TypeAlias = Callable[[Unchecked], str | None]
 """Returns what is wrong with a value, or None."""
+TypeCheck: TypeAlias = Callable[[Unchecked], tuple[str, str] | None]
+"""Returns the field of a message that is wrong, and what is wrong with it."""
 
 _NUMBERS = frozenset(
     {

@@ -1,21 +1,24 @@
 """Finds what Envoy refuses in patched resources, beside the constraints of its API.
 
 A refused resource is not updated from then on, so that a patch is rather left out.
-Seen with Envoy 1.40.
+Seen with Envoy 1.36 and 1.40.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Iterator
-from itertools import product
-from typing import TypeVar
+
+from envoy.extensions.filters.network.tcp_proxy.v3.tcp_proxy_pb2 import TcpProxy
 
 from mesh_configfile import field_name
+from mesh_discovery.config.kinds._headers import OF_TAGS, format_mistake
 from mesh_discovery.envoy_api._constraints import constraint_mistakes
 from mesh_discovery.envoy_api._message_types import content_type, type_in
-from mesh_discovery.generate._messages import listener_components_pb2, route_pb2
+from mesh_discovery.generate._messages import route_pb2
 from mesh_discovery.patch._filters import Chain, Listener, Manager
+from mesh_discovery.patch._listener_acceptance import address_mistakes, overlaps
+from mesh_discovery.patch._log_acceptance import line_mistakes, log_mistakes
 from mesh_discovery.patch._merging import Configured
-from mesh_discovery.patch._route_acceptance import table_mistakes
+from mesh_discovery.patch._route_acceptance import header_mistakes, table_mistakes
+from mesh_discovery.patch._socket_acceptance import downstream_socket_mistakes, speaks_quic
 
 _NETWORK = "envoy.extensions.filters.network."
 _LISTENER = "envoy.extensions.filters.listener."
@@ -34,7 +37,7 @@ _TERMINAL_NETWORK = frozenset(
 )
 _TERMINAL_HTTP = frozenset({f"{_HTTP}router.v3.Router"})
 _MANAGER = Manager.DESCRIPTOR.full_name
-_T = TypeVar("_T")
+_TCP_PROXY = TcpProxy.DESCRIPTOR.full_name
 
 
 def listener_mistakes(listener: Listener) -> Iterator[str]:
@@ -42,19 +45,21 @@ def listener_mistakes(listener: Listener) -> Iterator[str]:
     yield from broken_constraints(listener)
     if not listener.name:
         yield "the listener has no name"
-    if not (listener.HasField("address") or listener.HasField("internal_listener")):
-        yield "the listener has no address"
+    yield from address_mistakes(listener)
     chains = list(listener.filter_chains)
     if listener.HasField("default_filter_chain"):
         chains.append(listener.default_filter_chain)
     if not chains and not listener.HasField("udp_listener_config"):
         yield "the listener has no filter chains"
+    if listener.HasField("api_listener"):
+        yield "api_listener is for Envoys in applications alone"
     unbound = listener.HasField("bind_to_port") and not listener.bind_to_port.value
     if listener.transparent.value and unbound:
         yield "the listener is transparent and not bound to its port: Envoy crashes"
-    for each in _twice(key for chain in listener.filter_chains for key in _match_keys(chain)):
-        yield f"two filter chains have the same match: {each}"
+    yield from overlaps(listener.filter_chains)
+    yield from _matcher_mistakes(listener)
     yield from _filter_mistakes(listener.listener_filters, None, _LISTENER)
+    yield from log_mistakes(listener.access_log)
     for chain in chains:
         yield from _chain_mistakes(chain)
 
@@ -75,14 +80,48 @@ def _chain_mistakes(chain: Chain) -> Iterator[str]:
     if not chain.filters:
         yield "a filter chain has no filters"
         return
+    yield from downstream_socket_mistakes(chain.transport_socket)
     yield from _filter_mistakes(chain.filters, _TERMINAL_NETWORK, _NETWORK)
     for each in chain.filters:
+        if type_in(each.typed_config.type_url) == _TCP_PROXY:
+            yield from _proxy_mistakes(TcpProxy.FromString(each.typed_config.value))
         if type_in(each.typed_config.type_url) == _MANAGER:
             manager = Manager.FromString(each.typed_config.value)
             if not manager.http_filters:
                 yield "a connection manager has no HTTP filters"
             yield from _filter_mistakes(manager.http_filters, _TERMINAL_HTTP, _HTTP)
             yield from table_mistakes(manager.route_config)
+            yield from _manager_mistakes(manager)
+            if manager.codec_type == Manager.HTTP3 and not speaks_quic(chain.transport_socket):
+                yield "a connection manager has the codec_type HTTP3, and the chain no QUIC"
+
+
+def _proxy_mistakes(proxy: TcpProxy) -> Iterator[str]:
+    yield from log_mistakes(proxy.access_log)
+    yield from header_mistakes(proxy.tunneling_config)
+    wrong = format_mistake(proxy.tunneling_config.hostname, OF_TAGS)
+    if wrong is not None:
+        yield f"the hostname of a tunnel {wrong}"
+
+
+def _manager_mistakes(manager: Manager) -> Iterator[str]:
+    yield from log_mistakes(manager.access_log)
+    yield from line_mistakes(manager.local_reply_config.body_format)
+    if manager.http_filters and manager.http_filters[-1].disabled:
+        yield f"the last filter, {manager.http_filters[-1].name}, is disabled"
+    for upgrade in manager.upgrade_configs:
+        if upgrade.filters:
+            yield from _filter_mistakes(upgrade.filters, _TERMINAL_HTTP, _HTTP)
+    for mapper in manager.local_reply_config.mappers:
+        yield from header_mistakes(mapper)
+        yield from line_mistakes(mapper.body_format_override)
+
+
+def _matcher_mistakes(listener: Listener) -> Iterator[str]:
+    if listener.HasField("filter_chain_matcher"):
+        names = [each.name for each in listener.filter_chains]
+        if not all(names):
+            yield "a filter chain has no name, which filter_chain_matcher needs"
 
 
 def _filter_mistakes(
@@ -107,21 +146,3 @@ def _filter_mistakes(
             yield f"the last filter, {each.name}, is not one that ends a chain"
         elif not is_last and name in terminal:
             yield f"the filter {each.name} ends the chain, and {listed[index + 1].name} is after it"
-
-
-def _match_keys(chain: listener_components_pb2.FilterChain) -> Iterator[str]:
-    """Yield the single matches that a chain's match means: Envoy compares these."""
-    match = listener_components_pb2.FilterChainMatch()
-    match.CopyFrom(chain.filter_chain_match)
-    servers, protocols = list(match.server_names) or [""], list(match.application_protocols) or [""]
-    match.ClearField("server_names")
-    match.ClearField("application_protocols")
-    rest = " ".join(str(match).split())
-    for server, protocol in product(servers, protocols):
-        yield (
-            " ".join(each for each in (rest, server.lower(), protocol) if each) or "any connection"
-        )
-
-
-def _twice(values: Iterable[_T]) -> list[_T]:
-    return [each for each, count in Counter(values).items() if count > 1]
