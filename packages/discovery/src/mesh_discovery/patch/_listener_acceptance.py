@@ -55,7 +55,7 @@ def _address_mistakes(address: Unchecked) -> Iterator[str]:
 
 
 class _Match(NamedTuple):
-    """What a chain is for: each connection that is among all of these.
+    """The connections that a chain is for: those that are among all of these.
 
     place: of the chain. sets: those that are looked at in pairs.
     """
