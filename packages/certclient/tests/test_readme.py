@@ -1,23 +1,28 @@
-"""The README's three lines, run as they stand, before and after a rotation."""
+"""The README's lines, run as they stand with the real libraries, before and after a rotation."""
 
 import ast
 import asyncio
 import inspect
 import re
-from collections.abc import AsyncIterator
+import socket
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 import grpc
 import grpc.aio
+import httpx
 import pytest
+import requests
+import uvicorn
 from aiohttp import web
 from cryptography import x509
 
 import certclient
-from certclient import Certificates, RotationConfig, keep_fresh
-from certclient.testing import FakeAuthority
+from certclient import Certificates, IstioCaConfig, RotationConfig, SpiffeId, keep_fresh
+from certclient.testing import FakeAuthority, fake_istio_ca
 
 README = Path(__file__).parent.parent / "README.md"
 EXAMPLES = dict(re.findall(r"```python (\w+)\n(.*?)```", README.read_text(), re.DOTALL))
@@ -127,9 +132,108 @@ async def test_grpc(certificates: Certificates) -> None:
         made.clear()  # its lambdas refer to it, and it to the server
 
 
-def test_each_example_is_three_lines() -> None:
-    assert {name: len(text.splitlines()) for name, text in EXAMPLES.items()} == {
-        "asyncio": 3,
-        "aiohttp": 3,
-        "grpc": 3,
-    }
+async def application(scope: Mapping[str, Any], receive: Any, send: Any) -> None:
+    """An ASGI application that answers every request."""
+    assert scope["type"] == "http"
+    await receive()
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": b"hello"})
+
+
+@asynccontextmanager
+async def uvicorn_server(
+    certificates: Certificates,
+) -> AsyncIterator[tuple[int, httpx.AsyncClient]]:
+    made = await example(
+        "uvicorn", certificates=certificates, app=application, uvicorn=uvicorn, httpx=httpx
+    )
+    server: uvicorn.Server = made["server"]
+    server.config.lifespan = "off"
+    server.config.log_config = None
+    serving = asyncio.create_task(server.serve(), name="uvicorn")
+    try:
+        while not server.started:
+            assert not serving.done()
+            await asyncio.sleep(0.01)
+        yield server.servers[0].sockets[0].getsockname()[1], made["client"]
+    finally:
+        await made["client"].aclose()
+        server.should_exit = True
+        await serving
+
+
+def shown_by(port: int, certificates: Certificates) -> int:
+    """The serial of the certificate that a server shows to a client of the mesh."""
+    context = certclient.client_context(certificates)
+    with (
+        socket.create_connection(("127.0.0.1", port)) as connection,
+        context.wrap_socket(connection) as tls,
+    ):
+        der = tls.getpeercert(binary_form=True)
+    assert der is not None
+    return x509.load_der_x509_certificate(der).serial_number
+
+
+async def test_uvicorn_and_httpx(certificates: Certificates) -> None:
+    async with uvicorn_server(certificates) as (port, client):
+        for _ in range(2):
+            answer = await client.get(f"https://127.0.0.1:{port}/", headers={"Connection": "close"})
+            assert answer.text == "hello"
+            assert certificates.latest is not None
+            serial = await asyncio.to_thread(shown_by, port, certificates)
+            assert serial == certificates.latest.serial
+            await certificates.renew()
+
+
+async def test_uvicorn_refuses_a_client_without_a_certificate(certificates: Certificates) -> None:
+    async with uvicorn_server(certificates) as (port, _):
+        async with httpx.AsyncClient(verify=False) as stranger:  # noqa: S501 - it is the stranger
+            with pytest.raises(httpx.TransportError):
+                await stranger.get(f"https://127.0.0.1:{port}/")
+
+
+async def test_requests(certificates: Certificates) -> None:
+    async with uvicorn_server(certificates) as (port, _):
+        made = await example("requests", certificates=certificates, requests=requests)
+        with made["session"] as session:
+            for _ in range(2):
+                answer = await asyncio.to_thread(
+                    session.get, f"https://127.0.0.1:{port}/", headers={"Connection": "close"}
+                )
+                assert answer.text == "hello"
+                await certificates.renew()
+
+
+async def test_requests_does_not_talk_to_a_stranger(
+    certificates: Certificates, spiffe_id: SpiffeId
+) -> None:
+    """Another authority's server, of the same name, with a certificate of its own roots."""
+    other = RotationConfig(spiffe_id=spiffe_id)
+    async with keep_fresh(other, FakeAuthority()) as foreign:
+        await foreign.wait_for_first()
+        async with uvicorn_server(foreign) as (port, _):
+            made = await example("requests", certificates=certificates, requests=requests)
+            with made["session"] as session:
+                with pytest.raises(requests.exceptions.SSLError):
+                    await asyncio.to_thread(session.get, f"https://127.0.0.1:{port}/", verify=False)
+
+
+async def test_a_synchronous_program(
+    certificates: Certificates, config: RotationConfig, real_authority: FakeAuthority
+) -> None:
+    async with fake_istio_ca(real_authority) as ca, uvicorn_server(certificates) as (port, _):
+        names = {
+            "ca": IstioCaConfig(address=ca.address, root_certificate=None),
+            "workload": config,
+            "httpx": httpx,
+            "url": f"https://127.0.0.1:{port}/",
+        }
+        face = {each: getattr(certclient, each) for each in certclient.__all__}
+        scope: dict[str, Any] = {**face, **names}
+        await asyncio.to_thread(exec, EXAMPLES["synchronous"], scope)
+    assert scope["answer"] == "hello"
+
+
+def test_each_example_has_five_lines_at_most() -> None:
+    assert set(EXAMPLES) == {"asyncio", "aiohttp", "uvicorn", "grpc", "requests", "synchronous"}
+    assert max(len(text.splitlines()) for text in EXAMPLES.values()) <= 5

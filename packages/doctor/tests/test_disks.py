@@ -17,12 +17,12 @@ from mesh_doctor import (
 )
 from mesh_testkit import hanging_mount, small_disk
 
-NOBODY = HttpPlace(host="127.0.0.1", port=9, path="/debug/status")
+ABSENT = HttpPlace(host="127.0.0.1", port=9, path="/debug/status")
 
 
 async def disk(*directories: Path, timeout_s: float = 3.0) -> list[Finding]:
     config = DoctorConfig(
-        agent=NOBODY,
+        agent=ABSENT,
         directories=tuple(
             WrittenDirectory(path=each, use="saved configuration") for each in directories
         ),
@@ -76,6 +76,6 @@ def test_what_the_agent_could_not_save_is_told(document: Mapping[str, object]) -
     from mesh_doctor.checks._disks import disks
 
     seen = Observed(now=0.0, agent=SeenPage(document=document, answered=True))
-    (found,) = disks(DoctorConfig(agent=NOBODY), seen)
+    (found,) = disks(DoctorConfig(agent=ABSENT), seen)
     assert (found.status, found.cause) == (Status.WARNING, Cause.NOT_SAVED)
     assert "No space left on device" in found.said

@@ -4,6 +4,6 @@ from enum import StrEnum
 
 
 class Form(StrEnum):
-    """What `-o` takes."""
+    """The values of `-o`."""
 
     JSON = "json"

@@ -1,4 +1,4 @@
-"""Whose configuration the doctor examines.
+"""The configuration that the doctor examines, and whose it is.
 
 A person's shell has the agent's environment only where the platform gives it to every process, as
 in a container. So the agent that answers is asked what it was started with; what this shell has

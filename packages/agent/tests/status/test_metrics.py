@@ -10,6 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 import certclient
 import xds_proxy
+from certclient.metrics import OUTAGE
 from envoy_supervisor import EnvoyState, EnvoyStatus
 from mesh_agent.identity._authority_requests import AuthorityRequests, CountedAuthority
 from mesh_agent.status import _metrics as metrics
@@ -61,7 +62,7 @@ def test_a_certificate_tells_how_long_it_lasts_and_whether_it_is_used() -> None:
     status = held(NOW + timedelta(hours=2))
     assert read(metrics.certificate_metrics(status, {"1f"}, now=NOW)) == {
         "istio_agent_cert_expiry_seconds{resource_name=default}": 7200,
-        "mesh_agent_seconds_until_outage{resource_name=default}": 7200,
+        f"{OUTAGE}{{resource_name=default}}": 7200,
         "mesh_agent_certificate_in_use": 1,
         "mesh_agent_certificate_attempts_total": 3,
         "mesh_agent_certificate_failed_attempts": 1,

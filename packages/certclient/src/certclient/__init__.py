@@ -17,6 +17,7 @@ from certclient._errors import (
     HookFailed,
     InvalidConfig,
     InvalidPem,
+    NoCertificate,
     RenewalFailed,
     SigningRefused,
     SourceUnavailable,
@@ -29,6 +30,8 @@ from certclient.x509._key_types import KeyEncoding, KeyType
 from mesh_identity import SYSTEM, InvalidSpiffeId, SpiffeId, SystemRoots
 
 if TYPE_CHECKING:
+    from certclient._requests import requests_adapter
+    from certclient._thread import CertificatesInThread
     from certclient.authorities._authority import CertificateAuthority, RetryingAuthority
     from certclient.authorities._istio_ca import istio_ca
     from certclient.authorities._workload_api import WorkloadApiConfig, follow_workload_api
@@ -98,6 +101,8 @@ __all__ = [
     "follow_files",
     "follow_workload_api",
     "mounted_files",
+    # for programs without an event loop
+    "CertificatesInThread",
     # trust
     "TrustConfig",
     "TrustingCertificates",
@@ -114,6 +119,7 @@ __all__ = [
     "grpc_channel",
     "grpc_server_credentials",
     "output_files",
+    "requests_adapter",
     "server_context",
     "write_files",
     # errors
@@ -125,6 +131,7 @@ __all__ = [
     "InvalidConfig",
     "InvalidPem",
     "InvalidSpiffeId",
+    "NoCertificate",
     "RenewalFailed",
     "SigningRefused",
     "SourceUnavailable",
@@ -136,6 +143,8 @@ _LOADED_WHEN_USED = {
     "istio_ca": "authorities._istio_ca",
     "WorkloadApiConfig": "authorities._workload_api",
     "follow_workload_api": "authorities._workload_api",
+    "requests_adapter": "_requests",
+    "CertificatesInThread": "_thread",
     "CertificateChanges": "feed._certificates",
     "Certificates": "feed._certificates",
     "RotationStatus": "feed._certificates",

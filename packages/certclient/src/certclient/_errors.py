@@ -33,6 +33,10 @@ class HookFailed(CertClientError):
     """The command or signal after a renewal failed."""
 
 
+class NoCertificate(CertClientError, TimeoutError):
+    """There was no certificate in the time that the caller waited; the message has the reason."""
+
+
 class RenewalFailed(CertClientError):
     """A renewal that the caller waited for brought no certificate."""
 

@@ -1,11 +1,11 @@
-"""Prometheus metrics under Istio's names; needs the extra `metrics`.
+"""Prometheus metrics, under Istio's names where it has one; needs the extra `metrics`.
 
 outgoing_latency                     seconds spent on requests, added up      request_type="csr"
 num_outgoing_requests                requests to the authority                request_type="csr"
 num_failed_outgoing_requests         requests that brought no certificate     request_type="csr"
 num_outgoing_retries                 tries after the first                    request_type="csr"
 cert_expiry_seconds                  to the certificate's end; below 0: past  resource_name
-seconds_until_outage                 until the identity is lost, if no renewal succeeds
+mesh_agent_seconds_until_outage      until the identity is lost, if no renewal succeeds
 num_file_watcher_failures_total      directories that could not be watched
 num_file_secret_failures_total       files that became invalid
 """
@@ -24,6 +24,8 @@ from certclient.x509._certificate import Certificate
 from certclient.x509._pem import latest_end
 from mesh_lifecycle import Clock, SystemClock
 
+OUTAGE = "mesh_agent_seconds_until_outage"
+"""The name that mesh-agent has for it; Istio has none."""
 _CSR = {"request_type": "csr"}
 
 
@@ -78,10 +80,8 @@ class CertificateMetrics:
         """Return the metrics to the registry. A counter appears when it is first above zero."""
         yield from self._counters()
         expiry = self._metric("cert_expiry_seconds", "gauge", "Seconds to the certificate's end.")
-        outage = self._metric(
-            "seconds_until_outage",
-            "gauge",
-            "Seconds until the identity is lost, if no renewal succeeds.",
+        outage = Metric(
+            OUTAGE, "Seconds until the identity is lost, if no renewal succeeds.", "gauge"
         )
         now = self._clock.now()
         for name, certificates in self._certificates.items():

@@ -123,7 +123,7 @@ class DoctorConfig:
 
     examined: whose configuration this is, as in `that of the agent at ...`; told first.
     other_user: that somebody else says what is examined, as in `user 0 is not the agent's, 1337`;
-        empty if nobody else does. Then no program is run that it names, no token is read, and a
+        empty if no one else does. Then no program is run that it names, no token is read, and a
         file that can't be read is no problem: the agent's own word is taken instead.
     problems: what is wrong with the configuration itself, a sentence each.
     learned_roots: the file with roots that the control plane has announced; None for none.

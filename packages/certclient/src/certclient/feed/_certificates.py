@@ -1,5 +1,6 @@
 """The newest certificate and the changes to come, as subscribers see them."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from datetime import datetime
@@ -7,9 +8,12 @@ from typing import Self
 
 import msgspec
 
-from certclient._errors import FeedClosed, RenewalFailed
+from certclient._errors import FeedClosed, NoCertificate, RenewalFailed
 from certclient.feed._feed import Feed
 from certclient.x509._certificate import Certificate
+
+FIRST_WITHIN_S = 60.0
+"""How long the first certificate is waited for unless the caller says otherwise."""
 
 
 class RotationStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,11 +63,24 @@ class Certificates:
         """Why the newest attempt failed; None after a success."""
         return self._feed.value.last_error
 
-    async def wait_for_first(self) -> Certificate:
-        """Wait until there is a valid certificate; raises FeedClosed if rotation stops before."""
+    async def wait_for_first(self, *, timeout_s: float | None = FIRST_WITHIN_S) -> Certificate:
+        """Wait until there is a valid certificate.
+
+        timeout_s: how long; None for ever.
+
+        Raises:
+            NoCertificate: there was none in that time; the text has the reason of the newest
+                attempt that failed.
+            FeedClosed: rotation stopped before.
+        """
         version = self._feed.version
-        while (certificate := self.latest) is None:
-            version = await self._feed.wait_newer(version)
+        try:
+            async with asyncio.timeout(timeout_s):
+                while (certificate := self.latest) is None:
+                    version = await self._feed.wait_newer(version)
+        except TimeoutError:
+            reason = self.last_error or "the issuer has not answered yet"
+            raise NoCertificate(f"no certificate within {timeout_s:g} s: {reason}") from None
         return certificate
 
     def changes(self) -> "CertificateChanges":

@@ -19,8 +19,11 @@ def remaining_s(certificate: Certificate | None, clock: Clock) -> float:
 
 def log_expired(certificate: Certificate, *, reason: str | None) -> None:
     """Log that the workload has no certificate any more."""
+    message = "certificate expired and was not renewed, the workload has no identity"
+    if reason and not log.hasHandlers():  # then the message is all that is shown
+        message = f"{message}: {reason}"
     log.error(
-        "certificate expired and was not renewed, the workload has no identity",
+        message,
         extra={
             "spiffe_id": str(certificate.spiffe_id),
             "serial": f"{certificate.serial:x}",

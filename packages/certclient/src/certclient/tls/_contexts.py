@@ -190,8 +190,8 @@ class _FollowingContext(ssl.SSLContext):
         self._certificates = certificates
         self._rule = rule
         self._calls: dict[str, tuple[object, ...]] = {}
-        self._made_of: Certificate | None = None
-        self._inner: _InnerContext | None = None
+        # One value, because threads may make connections at the same time.
+        self._made: tuple[Certificate, _InnerContext] | None = None
         self.minimum_version = ssl.TLSVersion.TLSv1_2
         self.check_hostname = False
         self.verify_mode = ssl.CERT_REQUIRED
@@ -206,8 +206,10 @@ class _FollowingContext(ssl.SSLContext):
             return
         if (reason := refusal(self, name, value)) is not None:
             raise InvalidConfig(f"{name} can't be {value!r} on a context that follows: {reason}")
+        differs = getattr(self, name, None) != value
         super().__setattr__(name, value)
-        self._inner = None
+        if differs:
+            self._made = None
 
     def _newest(self) -> ssl.SSLContext:
         certificate = self._certificates.latest
@@ -215,9 +217,10 @@ class _FollowingContext(ssl.SSLContext):
             refusing = _RefusingContext(self._side)
             refusing.check_hostname = False
             return refusing
-        if self._inner is None or certificate is not self._made_of:
-            self._inner, self._made_of = self._new_inner(certificate), certificate
-        return self._inner
+        made = self._made
+        if made is None or made[0] is not certificate:
+            made = self._made = certificate, self._new_inner(certificate)
+        return made[1]
 
     def _new_inner(self, certificate: Certificate) -> "_InnerContext":
         bundles = bundles_for(certificate, self._rule)
@@ -233,7 +236,7 @@ class _FollowingContext(ssl.SSLContext):
         return inner
 
 
-_OWN = frozenset({"_side", "_certificates", "_rule", "_calls", "_made_of", "_inner"})
+_OWN = frozenset({"_side", "_certificates", "_rule", "_calls", "_made"})
 
 
 def _repeated_on_inner(name: str) -> Callable[..., None]:
@@ -244,8 +247,10 @@ def _repeated_on_inner(name: str) -> Callable[..., None]:
             for each in (*given, *named.values())
         )
         getattr(ssl.SSLContext, name)(self, *arguments)  # raises for invalid arguments
-        self._calls[name] = arguments
-        self._inner = None
+        # httpcore and urllib3 set the same for each connection.
+        if self._calls.get(name) != arguments:
+            self._calls[name] = arguments
+            self._made = None
 
     return call_both
 

@@ -84,6 +84,11 @@ class RepeatLog:
         for line in lines:
             level, message = self._messages[line.told]
             traceback = fault if line.told is Told.BEGINS else None
+            reason = line.facts.get("reason")
+            if reason and not self._log.hasHandlers():
+                # In a program that has not configured logging, Python prints the message of a
+                # warning to standard error, and nothing else of it (logging.lastResort).
+                message = f"{message}: {reason}"
             self._log.log(level, message, extra=dict(line.facts), exc_info=traceback)
         self._set_timer()
 

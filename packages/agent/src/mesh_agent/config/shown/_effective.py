@@ -93,7 +93,7 @@ class EffectiveConfig(NamedTuple):
     def as_text(self, *, defaults: bool = True) -> str:
         """Returns YAML, with a comment behind each value that says where it comes from.
 
-        defaults: whether values that nobody has set are shown; those of `results` always are.
+        defaults: whether values that were not set are shown; those of `results` always are.
         """
         lines = []
         for section, every in self.sections.items():

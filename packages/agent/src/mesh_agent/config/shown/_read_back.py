@@ -19,7 +19,10 @@ _ENVIRONMENT = "env"
 
 
 class StartedAs(NamedTuple):
-    """What an agent was started with. user: the id of the user that it runs as."""
+    """The words, variables and place that an agent was started with.
+
+    user: the id of the user that it runs as.
+    """
 
     flags: Flags
     environ: Mapping[str, str]
