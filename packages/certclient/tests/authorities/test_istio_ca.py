@@ -23,6 +23,7 @@ from cryptography.x509.oid import NameOID
 from certclient import (
     SYSTEM,
     AuthorityUnavailable,
+    CertClientError,
     IstioCaConfig,
     KeyType,
     OutputFilesConfig,
@@ -40,6 +41,7 @@ from mesh_lifecycle import Backoff, SystemClock
 from mesh_protos import CREATE_CERTIFICATE
 from mesh_protos.ca_pb2 import IstioCertificateRequest, IstioCertificateResponse
 from mesh_testkit import hanging_mount
+from mesh_testkit.http2 import gzip_bomb, lying_server
 
 SERVER_NAME = "istiod.istio-system.svc"
 LIFETIME = timedelta(hours=1)
@@ -573,3 +575,10 @@ async def test_rotation_through_a_server_that_goes_and_comes_back_with_another_r
         put(root_path, new.certificate)
         second = await certificates.renew()
         assert second.serial != first.serial
+
+
+async def test_a_compressed_answer_is_refused_and_not_unpacked(csr: bytes) -> None:
+    async with lying_server(gzip_bomb(50_000), {"grpc-encoding": "gzip"}) as server:
+        with pytest.raises(CertClientError, match="gzip"):
+            await signed_with(IstioCaConfig(address=server.address, root_certificate=None), csr)
+    assert {asked["grpc-accept-encoding"] for asked in server.asked} == {"identity"}

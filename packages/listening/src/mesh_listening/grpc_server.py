@@ -31,6 +31,11 @@ log = logging.getLogger("mesh_listening")
 
 _REFUSAL = (grpc.StatusCode.UNAUTHENTICATED, "this port is reached through its listener only")
 
+NO_COMPRESSION: tuple[str, int] = ("grpc.compression_enabled_algorithms_bitset", 1)
+"""The option of servers, and of channels, that take no compressed messages: a kilobyte of one is a
+megabyte when it is unpacked, and some versions of gRPC look at its size only then. A server answers
+UNIMPLEMENTED; a channel says so in `grpc-accept-encoding`. Bit 0 is GRPC_COMPRESS_NONE."""
+
 _MAKERS: "dict[str, Callable[..., Handler]]" = {
     "unary_unary": grpc.unary_unary_rpc_method_handler,
     "unary_stream": grpc.unary_stream_rpc_method_handler,
@@ -55,6 +60,7 @@ def options(limits: ConnectionLimits) -> list[tuple[str, int]]:
         # What is received ahead of the calls that read it is in memory: 64 KiB a stream are enough
         # on a connection within this process, and more is what a caller floods.
         ("grpc.http2.bdp_probe", 0),
+        NO_COMPRESSION,
     ]
 
 

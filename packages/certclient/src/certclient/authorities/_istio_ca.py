@@ -241,6 +241,9 @@ async def _new_channel(
         ("grpc.initial_reconnect_backoff_ms", _NO_RECONNECT_MS),
         ("grpc.max_reconnect_backoff_ms", _NO_RECONNECT_MS),
         ("grpc.max_receive_message_length", _MAX_RESPONSE_BYTES),
+        # None but identity: a kilobyte may be a megabyte unpacked, and some versions of gRPC look
+        # at the size only then.
+        ("grpc.compression_enabled_algorithms_bitset", 1),
     ]
     trusted = await _trusted(config.root_certificate, further_roots)
     if trusted is None:

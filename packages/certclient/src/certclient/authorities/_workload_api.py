@@ -125,7 +125,10 @@ class _Client:
     async def _stream(self) -> str:
         """Publish each message until the stream ends; return why it ended."""
         address = self._config.address
-        options = [("grpc.max_receive_message_length", _MAX_MESSAGE_BYTES)]
+        options = [
+            ("grpc.max_receive_message_length", _MAX_MESSAGE_BYTES),
+            ("grpc.compression_enabled_algorithms_bitset", 1),  # none, as for the Istio CA
+        ]
         # A new channel for each stream: a channel has a backoff of its own, of up to two minutes.
         async with grpc.aio.insecure_channel(_target(address), options=options) as channel:
             fetch = channel.unary_stream(

@@ -23,6 +23,7 @@ from mesh_identity import (
     fetch_addresses,
     find_fault,
 )
+from mesh_listening.grpc_server import NO_COMPRESSION
 from xds_proxy._config import Address
 from xds_proxy.upstream._upstream_error import UpstreamError
 
@@ -204,6 +205,7 @@ def channel_options(
     tls_name: the name that the certificate must bear. keepalive_s: between pings.
     """
     return [
+        NO_COMPRESSION,
         ("grpc.max_receive_message_length", max_message_bytes),
         ("grpc.max_send_message_length", max_message_bytes),
         ("grpc.keepalive_time_ms", round(keepalive_s * 1000)),
