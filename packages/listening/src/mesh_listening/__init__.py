@@ -10,6 +10,7 @@ from mesh_listening.acceptors._accepted_peers import (
     AcceptedPeer,
     accepted_peer,
     disconnect,
+    hold_room,
     sent_bytes,
 )
 from mesh_listening.acceptors._grpc_acceptor import GrpcAcceptor, grpc_acceptor
@@ -27,6 +28,7 @@ from mesh_listening.limits._limits import (
 from mesh_listening.limits._open_files import out_of_files
 from mesh_listening.limits._pending_writes import PendingWrites, Reader
 from mesh_listening.limits._refusals import Reason
+from mesh_listening.limits._request_room import HeldRoom, RequestRoom
 from mesh_listening.sockets._local_pages import is_loopback, local_page_refusal
 from mesh_listening.sockets._peers import (
     AllowedPeers,
@@ -78,6 +80,10 @@ __all__ = [
     "PendingWrites",
     "disconnect",
     "sent_bytes",
+    # requests that are being received
+    "HeldRoom",
+    "RequestRoom",
+    "hold_room",
     # accepting
     "GrpcAcceptor",
     "Inside",

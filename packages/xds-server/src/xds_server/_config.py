@@ -69,6 +69,14 @@ class ServerConfig:
     """The largest request, also of services that are served beside xDS; a larger one is refused
     with RESOURCE_EXHAUSTED, unread. A delta client that reconnects names all resources it has in
     one request: some 100 bytes each."""
+    max_receiving_bytes: int = 128 * 1024 * 1024
+    """Bytes of requests over 64 KiB that are being received, wait for their turn or are parsed,
+    altogether, also those of services that are served beside xDS. Further ones wait until there is
+    room for all of one; one that is larger comes alone. One that has room and sends less than 256
+    KiB in five seconds loses its connection if others wait for it."""
+    max_receiving_bytes_per_identity: int = 32 * 1024 * 1024
+    """The same of one identity that a client certificate proves, or of one peer without one. Its
+    further requests wait, and hold up no other's."""
     max_node_bytes: int = 1024 * 1024
     """The largest node a client may send; a larger one is refused with RESOURCE_EXHAUSTED, before
     it is parsed."""

@@ -10,6 +10,7 @@ inside, as it has no name (`Unnamed`).
 from typing import NamedTuple, Protocol
 from urllib.parse import unquote
 
+from mesh_listening.limits._request_room import FREE_BYTES, HeldRoom, RequestRoom
 from mesh_listening.sockets._peers import PeerCredentials
 
 
@@ -30,6 +31,13 @@ class AcceptedConnection(Protocol):
     """A connection that an acceptor made to the server inside."""
 
     peer: AcceptedPeer
+
+    @property
+    def room(self) -> RequestRoom:
+        """The room for large requests that come on it."""
+
+    def holder(self) -> str:
+        """Return the name that they are counted under."""
 
     def disconnect(self) -> None:
         """End both of its sides at once, and count it as not reading."""
@@ -74,6 +82,17 @@ def sent_bytes(address: str) -> int:
     """
     found = _find(address)
     return 0 if found is None else found.sent_bytes()
+
+
+def hold_room(address: str, size: int) -> HeldRoom | None:
+    """Keep the room of a large request that came on the connection of `context.peer()`.
+
+    gRPC has handed it over, and it is in memory for as long as the caller has it: until `release`
+    further ones wait as if it was still being received. None for one that needs no room.
+    """
+    if size <= FREE_BYTES or (found := _find(address)) is None:
+        return None
+    return HeldRoom(found.room, found.holder(), size)
 
 
 def _find(peer: str) -> AcceptedConnection | None:

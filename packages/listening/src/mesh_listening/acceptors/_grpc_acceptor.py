@@ -21,10 +21,12 @@ from mesh_listening.acceptors._deadlines import Deadlines
 from mesh_listening.acceptors._inside import Inside
 from mesh_listening.acceptors._pipe import End, TlsEnd
 from mesh_listening.acceptors._port import Port
+from mesh_listening.acceptors._receiving import Receiving
 from mesh_listening.limits._limits import FILES_PER_GRPC_CONNECTION, ConnectionLimits
 from mesh_listening.limits._open_files import OPEN_FILES
 from mesh_listening.limits._refusals import Reason
-from mesh_listening.sockets._peers import AllowedPeers
+from mesh_listening.limits._request_room import RequestRoom
+from mesh_listening.sockets._peers import AllowedPeers, peer_name
 
 log = logging.getLogger("mesh_listening")
 
@@ -45,7 +47,9 @@ class GrpcAcceptor:
         limits: ConnectionLimits,
         allowed: AllowedPeers | None,
         context: Callable[[], ssl.SSLContext] | None,
+        room: RequestRoom,
     ) -> None:
+        self.room = room
         self.port = Port(
             sockets,
             self._serve,
@@ -138,11 +142,14 @@ class GrpcAcceptor:
             accepted.close()
             raise
         transport.set_write_buffer_limits(high=_MOST_WAITING_BYTES)
+        ssl_object = transport.get_extra_info("ssl_object")
         link.peer = AcceptedPeer(
             address=link.connection.remote.address,
             encrypted=True,
-            certificate_chain=_verified_chain(transport.get_extra_info("ssl_object")),
+            certificate_chain=_verified_chain(ssl_object),
         )
+        if link.peer.certificate_chain:
+            link.identity = _verified_identity(ssl_object)
         return True
 
     async def _connect_inner(self, link: "_Link") -> None:
@@ -163,8 +170,8 @@ class GrpcAcceptor:
             link.unregister()
             inner.close()
             raise
-        link.outer.forward_to(link.inner)
-        link.inner.forward_to(link.outer)
+        link.outer.forward_to(link.inner, through=link.receiving.from_client)
+        link.inner.forward_to(link.outer, through=link.receiving.from_server)
 
     def ended(self, link: "_Link") -> None:
         self._links.discard(link)
@@ -179,9 +186,11 @@ class _Link:
         "_connecting",
         "_inner_address",
         "connection",
+        "identity",
         "inner",
         "outer",
         "peer",
+        "receiving",
         "stalls",
     )
 
@@ -194,6 +203,16 @@ class _Link:
         self.connection = connection
         self.outer: End = TlsEnd(self) if encrypted else End(self)
         self.inner = End(self)
+        self.identity = ""
+        self.receiving = Receiving(acceptor.room, self)
+
+    @property
+    def room(self) -> RequestRoom:
+        return self._acceptor.room
+
+    def holder(self) -> str:
+        """Return the name that what comes on the connection is counted under."""
+        return self.identity or peer_name(self.peer.address, self.peer.credentials)
 
     def register(self, inner_address: str) -> None:
         """From now on, `accepted_peer` returns this link's peer for calls from `inner_address`."""
@@ -204,6 +223,7 @@ class _Link:
         by_inner_address.pop(self._inner_address, None)
 
     def lost(self, end: End) -> None:
+        self.receiving.close()
         if end is self.inner:
             self.unregister()
             if not self._connecting and not end.has_received and self.outer.is_open:
@@ -217,6 +237,13 @@ class _Link:
 
     def disconnect(self) -> None:
         self.connection.count(Reason.NOT_READ)
+        self.abort()
+
+    def write_to_client(self, data: bytes) -> None:
+        self.outer.write(data)
+
+    def end_receiving(self, reason: Reason) -> None:
+        self.connection.record(reason)
         self.abort()
 
     def sent_bytes(self) -> int:
@@ -250,14 +277,23 @@ async def grpc_acceptor(
     limits: ConnectionLimits,
     allowed: AllowedPeers | None = None,
     context: Callable[[], ssl.SSLContext] | None = None,
+    room: RequestRoom | None = None,
 ) -> AsyncIterator[GrpcAcceptor]:
     """Make an acceptor for listening sockets; it accepts inside `GrpcAcceptor.forwarding`.
 
     allowed: the processes that may connect to a Unix socket. context: returns the TLS context of a
-    new handshake; None: no TLS. Leaving the block ends the connections that are left, so the server
+    new handshake; None: no TLS. room: of the large requests that are being received; None: one of
+    this acceptor's own. Leaving the block ends the connections that are left, so the server
     inside is stopped before.
     """
-    acceptor = GrpcAcceptor(sockets, name=name, limits=limits, allowed=allowed, context=context)
+    acceptor = GrpcAcceptor(
+        sockets,
+        name=name,
+        limits=limits,
+        allowed=allowed,
+        context=context,
+        room=RequestRoom() if room is None else room,
+    )
     try:
         yield acceptor
     finally:
@@ -278,3 +314,9 @@ def _verified_chain(ssl_object: ssl.SSLObject) -> tuple[bytes, ...]:
     inner = attrgetter("_sslobj")(ssl_object)
     chain: tuple[_Certificate, ...] = inner.get_verified_chain()
     return tuple(certificate.public_bytes(2) for certificate in chain)  # 2: DER
+
+
+def _verified_identity(ssl_object: ssl.SSLObject) -> str:
+    """Return the URI in the client's verified certificate, such as a SPIFFE ID; empty without."""
+    names = (ssl_object.getpeercert() or {}).get("subjectAltName", ())
+    return next((str(name[1]) for name in names if name[0] == "URI"), "")

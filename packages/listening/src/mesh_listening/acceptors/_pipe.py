@@ -5,6 +5,7 @@ It exists once for every open connection, so it is callbacks only: no task, no c
 
 import asyncio
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Protocol, cast
 
@@ -34,6 +35,7 @@ class End(asyncio.Protocol):
         "_descriptor",
         "_early",
         "_other",
+        "_through",
         "_transport",
         "has_received",
         "link",
@@ -48,9 +50,14 @@ class End(asyncio.Protocol):
         self._descriptor = -1
         self._other: End | None = None
         self._early: bytes | None = None
+        self._through: Callable[[bytes], bytes] | None = None
 
-    def forward_to(self, other: "End") -> None:
-        """From now on, forward to `other`, first the bytes that came before."""
+    def forward_to(self, other: "End", *, through: Callable[[bytes], bytes]) -> None:
+        """From now on, forward to `other`, first the bytes that came before.
+
+        through: returns the bytes that go on of those that came; later ones may go before its rest.
+        """
+        self._through = through
         if self._transport is None:
             other.close()  # this end has closed in the meantime
             return
@@ -59,7 +66,7 @@ class End(asyncio.Protocol):
             self._transport.resume_reading()
         early, self._early = self._early, None
         if early:
-            other.write(early)
+            self.data_received(early)
 
     @property
     def is_open(self) -> bool:
@@ -102,8 +109,8 @@ class End(asyncio.Protocol):
         self.has_received = True
         if self._other is None:
             self._early = data if self._early is None else self._early + data
-        else:
-            self._other.write(data)
+        elif self._through is not None and (on := self._through(data)):
+            self._other.write(on)
 
     def pause_writing(self) -> None:
         self.link.stalls.add(self)
@@ -120,7 +127,7 @@ class End(asyncio.Protocol):
     def connection_lost(self, _error: Exception | None) -> None:
         self._transport = None
         self.link.stalls.discard(self)
-        other, self._other = self._other, None
+        other, self._other, self._through = self._other, None, None
         self.link.lost(self)
         if other is not None:
             other.close()

@@ -19,6 +19,9 @@ class Reason(StrEnum):
     NO_HEADERS = "headers took too long"
     STALLED = "took nothing of what was sent"
     NOT_READ = "did not read a message on one of its streams"
+    NOT_SENT = "did not send a large request that others wait for"
+    SENT_UNASKED = "sent more of a large request than it was let"
+    TOO_MUCH_BEGUN = "began to send too much at once"
     OUT_OF_FILES = "out of file descriptors"
     NOT_FORWARDED = "could not be passed on"
 

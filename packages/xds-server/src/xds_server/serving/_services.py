@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 import grpc
 import grpc.aio
 
-from mesh_listening import disconnect, sent_bytes
+from mesh_listening import HeldRoom, disconnect, hold_room, sent_bytes
 from xds_server._errors import NotRead, Refused
 from xds_server._server import XdsServer
 from xds_server.protocol import _type_urls as types
@@ -68,6 +68,31 @@ _FETCHES = {
 }
 
 
+class _Requests:
+    """Reads the requests of a stream.
+
+    A large one keeps its room until the next is asked for: it waits for its turn, or is parsed.
+    """
+
+    __slots__ = ("_context", "_held")
+
+    def __init__(self, context: grpc.aio.ServicerContext[bytes, bytes]) -> None:
+        self._context = context
+        self._held: HeldRoom | None = None
+
+    async def read(self) -> object:
+        self.close()
+        message = await self._context.read()
+        if isinstance(message, bytes):
+            self._held = hold_room(self._context.peer(), len(message))
+        return message
+
+    def close(self) -> None:
+        if self._held is not None:
+            self._held.release()
+            self._held = None
+
+
 class XdsHandler(GenericRpcHandler, Generic[C]):
     """Every xDS stream of one server. Messages stay bytes: responses are put together by hand."""
 
@@ -92,6 +117,7 @@ class XdsHandler(GenericRpcHandler, Generic[C]):
             try:
                 return await fetch(server, request, peer_of(context), type_url=type_url)
             except Refused as refused:
+                refused.with_traceback(None)  # as below
                 await context.abort(refused.code, refused.message)
 
         return grpc.unary_unary_rpc_method_handler(answer)
@@ -101,6 +127,7 @@ class XdsHandler(GenericRpcHandler, Generic[C]):
 
         async def serve(_requests: object, context: grpc.aio.ServicerContext[bytes, bytes]) -> None:
             cut_off = False
+            requests = _Requests(context)
 
             async def write(data: bytes) -> None:
                 nonlocal cut_off
@@ -114,21 +141,27 @@ class XdsHandler(GenericRpcHandler, Generic[C]):
                     await asyncio.get_running_loop().create_future()
 
             try:
-                # At the end `read` returns gRPC's EOF, which is no bytes.
+                # At the end reading returns gRPC's EOF, which is no bytes.
                 await server.serve_stream(
                     peer_of(context),
-                    context.read,
+                    requests.read,
                     write,
                     delta=delta,
                     type_url=type_url,
                     taken=partial(sent_bytes, context.peer()),
                 )
             except Refused as refused:
+                # gRPC leaves a cycle with the exception that ends a call, and with this one, whose
+                # frames have the request: tens of megabytes until they are collected.
+                refused.with_traceback(None)
+                requests.close()
                 if not cut_off and not isinstance(refused, NotRead):
                     await context.abort(refused.code, refused.message)
                 disconnect(context.peer())
                 # A status would wait behind what is not read, and gRPC takes none before that is.
                 # It cancels this when the client or its connection is gone.
                 await asyncio.get_running_loop().create_future()
+            finally:
+                requests.close()
 
         return grpc.stream_stream_rpc_method_handler(serve)

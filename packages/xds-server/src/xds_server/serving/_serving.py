@@ -16,6 +16,7 @@ from mesh_listening import (
     ConnectionLimits,
     Inside,
     Port,
+    RequestRoom,
     format_address,
     grpc_acceptor,
     listening_at,
@@ -49,9 +50,13 @@ async def serving(
     handlers = (XdsHandler(server), *extra_handlers)
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(server.running())
+        room = RequestRoom(
+            max_bytes=server.config.max_receiving_bytes,
+            max_holder_bytes=server.config.max_receiving_bytes_per_identity,
+        )
         bound: list[tuple[str, Port]] = []
         for listener in listeners:
-            opened = _open(listener, handlers, server.config)
+            opened = _open(listener, handlers, server.config, room)
             bound.append(await stack.enter_async_context(opened))
         yield Bound(
             addresses=tuple(address for address, _ in bound),
@@ -64,6 +69,7 @@ async def _open(
     listener: Listener,
     handlers: Sequence[RpcHandler],
     config: ServerConfig,
+    room: RequestRoom,
 ) -> AsyncIterator[tuple[str, Port]]:
     """One gRPC server a listener, inside on loopback, and an acceptor that accepts for it.
 
@@ -82,7 +88,12 @@ async def _open(
         sockets, address = _listening(listener, stack)
         acceptor = await stack.enter_async_context(
             grpc_acceptor(
-                sockets, name=address, limits=listener.limits, allowed=allow, context=context
+                sockets,
+                name=address,
+                limits=listener.limits,
+                allowed=allow,
+                context=context,
+                room=room,
             )
         )
         inside = await stack.enter_async_context(_grpc_server(handlers, config, listener.limits))

@@ -202,6 +202,7 @@ class KeptOfStream:
         if not self._open:
             return
         self._open = False
+        self.close = _is_over  # and so the stream, with all it has, is in no cycle with this
         for names in self._names.values():
             self._kept.unshare(self.holder, names)
         self._kept.add(self.holder, -self._own)
@@ -209,6 +210,10 @@ class KeptOfStream:
         self._values.clear()
         self.bytes = self._own = 0
         self._kept.closed(self)
+
+
+def _is_over(_because: BadRequest) -> None:
+    """There is nothing to close any more."""
 
 
 def _over(whose: str, size: int, most: int, knob: str) -> BadRequest:
