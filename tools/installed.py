@@ -2,7 +2,8 @@
 
 Nothing of this checkout is on the path there. What is checked: its public face; that the wheel has
 each file of the source; that each module can be imported, those that ask for an optional part only
-if that is installed; that its commands print their help; and the imports its README shows.
+if that is installed; that its commands print their help; the imports its README shows, and those of
+its examples that are whole programs.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ _COMMAND_GROUPS: dict[str, tuple[str, ...]] = {
 }
 """The groups of entry points that are commands, and the program whose sub-commands they are."""
 _EXTRA = re.compile(r"""([A-Za-z0-9._-]+).*;.*\bextra\s*==\s*['"]([^'"]+)['"]""")
-_PYTHON_BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_PYTHON_BLOCK = re.compile(r"^```python(?: run)?\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_PROGRAM = re.compile(r"^```python run\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_PROGRAM_TIMEOUT_S = 60.0
 
 
 def mistakes(folder: Path, name: str, *, import_name: str, extras: bool) -> Iterator[str]:
@@ -40,6 +43,8 @@ def mistakes(folder: Path, name: str, *, import_name: str, extras: bool) -> Iter
     yield from missing_files(folder / "src", installed)
     optional = {} if extras else optional_modules(installed)
     yield from failing_imports(modules_of(installed), optional)
+    if not extras:
+        yield from failing_programs(folder / "README.md")
     if extras or not optional:
         yield from failing_examples(folder / "README.md")
         yield from failing_commands(installed)
@@ -96,6 +101,21 @@ def failing_examples(readme: Path) -> Iterator[str]:
                 exec(statement, {})  # noqa: S102 - a line of our own README
             except ImportError as error:
                 yield f"{readme.parent.name}/README.md says {statement!r}: {error}"
+
+
+def failing_programs(readme: Path) -> Iterator[str]:
+    """Run the README's examples that are whole programs, ```python run, as a user does."""
+    for number, block in enumerate(_PROGRAM.findall(readme.read_text()), start=1):
+        done = subprocess.run(
+            [sys.executable, "-c", block],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_PROGRAM_TIMEOUT_S,
+        )
+        if done.returncode != 0:
+            told = done.stderr.strip().splitlines() or ["nothing is printed"]
+            yield f"{readme.parent.name}/README.md, program {number}: {told[-1]}"
 
 
 def failing_commands(installed: Distribution) -> Iterator[str]:

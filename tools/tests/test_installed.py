@@ -145,6 +145,23 @@ def test_the_imports_that_a_readme_shows_are_run(
 
 
 @pytest.mark.parametrize(
+    ("program", "mistake"),
+    [
+        ("print('well')", None),
+        ("await anything()", "program 1: SyntaxError: 'await' outside function"),
+        ("differences(path, Shape)", "program 1: NameError: name 'differences' is not defined"),
+    ],
+)
+def test_the_programs_of_a_readme_are_run(
+    layout: Layout, found: Found, program: str, mistake: str | None
+) -> None:
+    (layout.folder / "README.md").write_text(f"# One\n\n```python run\n{program}\n```\n")
+    told = found()
+    assert len(told) == (mistake is not None)
+    assert mistake is None or told[0].endswith(mistake)
+
+
+@pytest.mark.parametrize(
     ("script", "mistake"),
     [
         ("echo usage", None),

@@ -63,7 +63,7 @@ class CertificatesInThread:
 
     @property
     def certificates(self) -> Certificates:
-        """The source for `server_context` and `client_context`; its coroutines are of the thread."""
+        """The source for TLS contexts; its coroutines are of the thread."""
         if self._certificates is None:
             raise FeedClosed("certificates are there while the block of `with` runs")
         return self._certificates
