@@ -16,6 +16,7 @@ import pytest
 from mesh_e2e import TROUBLES, Case, Plane, Workload, own_address, plane, workload
 
 SCREENS = Path(__file__).parents[1] / "docs" / "screens.md"
+COMMANDS = SCREENS.with_name("commands.md")
 Record = Any
 
 
@@ -46,6 +47,11 @@ async def test_the_doctor_names_the_cause(
         begun = time.monotonic()
         status, output, errors = await workload.run("doctor", "--json")
         record(f"{case.name}, doctor took", f"{time.monotonic() - begun:.1f} s")
+        exits = [
+            (await workload.run(*words))[0]
+            for words in (("status",), ("wait", "--timeoutSeconds", "0"), ("certs",))
+        ]
+    assert tuple(exits) == case.exits
     found = json.loads(output)
     problems = [each for each in found["findings"] if each["status"] == "problem"]
     assert errors == ""
@@ -109,6 +115,14 @@ async def test_without_an_agent_the_first_line_says_what_is_examined(
         f"the environment of this shell, in {tmp_path / 'agent'} (no agent tells its "
         f"configuration at {address}:15020)"
     )
+
+
+@pytest.mark.parametrize("case", TROUBLES, ids=lambda case: case.name)
+def test_the_table_has_the_exit_statuses(case: Case) -> None:
+    row = next(each for each in COMMANDS.read_text().splitlines() if f"[{case.title}]" in each)
+    cells = [each.strip() for each in row.split("|")[2:6]]
+    exits = (*case.exits, int(case.cause is not None))
+    assert tuple(int(each.split()[0]) for each in cells) == exits
 
 
 @pytest.mark.parametrize("case", TROUBLES, ids=lambda case: case.name)

@@ -404,6 +404,7 @@ Trouble = Callable[[Plane, Path, str], AbstractAsyncContextManager[Workload]]
 class Case:
     """A trouble, the cause that the doctor names first, and words that its sentence has.
 
+    exits: the exit statuses of `status`, `wait` and `certs`, as docs/commands.md has them.
     obstacle: why it can't be had on this machine; empty if it can. slow: takes seven seconds.
     """
 
@@ -412,6 +413,7 @@ class Case:
     trouble: Trouble
     cause: str | None
     said: tuple[str, ...] = ()
+    exits: tuple[int, int, int] = (1, 1, 1)
     obstacle: str = ""
 
 
@@ -427,7 +429,7 @@ def _obstacle_to_namespaces() -> str:
 
 
 TROUBLES = (
-    Case(name="well", title="All is well", trouble=well, cause=None),
+    Case(name="well", title="All is well", trouble=well, cause=None, exits=(0, 0, 0)),
     Case(
         name="expired-token",
         title="The token has expired",
@@ -472,6 +474,7 @@ TROUBLES = (
     ),
     Case(
         name="control-plane-down",
+        exits=(1, 0, 0),
         title="The control plane is down",
         trouble=plane_down,
         cause="control-plane-refuses-connections",
@@ -479,6 +482,7 @@ TROUBLES = (
     ),
     Case(
         name="stale",
+        exits=(1, 0, 0),
         title="The agent starts while the control plane is down",
         trouble=stale_start,
         cause="control-plane-refuses-connections",
@@ -486,6 +490,7 @@ TROUBLES = (
     ),
     Case(
         name="another-control-plane",
+        exits=(0, 0, 0),
         title="The first of two control planes is down",
         trouble=another_plane,
         cause="control-plane-refuses-connections",
@@ -493,6 +498,7 @@ TROUBLES = (
     ),
     Case(
         name="nack",
+        exits=(1, 1, 0),
         title="Envoy refuses the configuration (NACK)",
         trouble=nack,
         cause="nack",
@@ -515,6 +521,7 @@ TROUBLES = (
     ),
     Case(
         name="dns-loop",
+        exits=(0, 0, 0),
         title="resolv.conf leads back to the agent",
         trouble=dns_loop,
         cause="dns-loop",

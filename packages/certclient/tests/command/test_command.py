@@ -344,3 +344,48 @@ async def test_get_says_at_once_that_the_authority_is_not_there_unless_told_to_w
     assert err == f"certclient: no certificate: cannot reach {address}: connection refused\n"
     *_, err = await run("get", *from_ca(address), "--wait", "--timeout", "8s")
     assert err.startswith("certclient: no certificate within 8 s: cannot reach")
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ((), "the following arguments are required: get|watch (see certclient --help)"),
+        (("get", "--nope"), "unrecognized arguments: --nope (see certclient --help)"),
+        (("get", "--timeout", "soon"), "(see certclient get --help)"),
+        (("get", "-o", "xml"), "invalid choice: 'xml'"),
+    ],
+)
+async def test_a_wrong_call_is_one_sentence(words: tuple[str, ...], sentence: str) -> None:
+    code, out, err = await run(*words)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert err.startswith("certclient: ")
+    assert sentence in err
+
+
+async def test_version_and_examples_are_shown() -> None:
+    code, out, err = await run("--version")
+    assert (code, err) == (0, "")
+    assert out.startswith("certclient ")
+    for words in ((), ("get",), ("watch",)):
+        _, out, _ = await run(*words, "--help")
+        assert "\nexamples:\n  certclient get --ca" in out
+
+
+async def test_the_two_spellings_of_json_are_one(real_authority: FakeAuthority) -> None:
+    async with fake_istio_ca(real_authority) as ca:
+        for spelling in (("--json",), ("-o", "json")):
+            _, out, _ = await run("get", *from_ca(ca.address, *spelling))
+            assert json.loads(out)["event"] == "certificate"
+
+
+async def test_ctrl_c_ends_get_as_a_shell_expects(real_authority: FakeAuthority) -> None:
+    real_authority.hang()
+    async with asyncio.timeout(60), fake_istio_ca(real_authority) as ca:
+        process = await asyncio.create_subprocess_exec(
+            *COMMAND, "get", *from_ca(ca.address, "--wait"), stderr=asyncio.subprocess.PIPE
+        )
+        await ca.asked.wait()
+        process.send_signal(signal.SIGINT)
+        _, err = await process.communicate()
+    assert process.returncode == 130
+    assert b"stopped by SIGINT before there was a certificate" in err

@@ -30,6 +30,9 @@ from mesh_lifecycle import Clock, SystemClock, configure_logging, in_background,
 
 log = logging.getLogger("certclient")
 
+_INTERRUPTED = 130
+"""The exit status of a shell's command that Ctrl-C ended."""
+
 
 def main(clock: Clock | None = None) -> None:
     """Run the command line and exit the program with its exit code.
@@ -70,7 +73,8 @@ async def _get(config: CommandConfig, clock: Clock) -> int:
                 await asyncio.gather(first, stopped, return_exceptions=True)
             if certificate is None:
                 reason = certificates.last_error or failed_tries.newest
-                return _fail(config, _why_none(config, certificates, reason, stopping.reason))
+                failed = _fail(config, _why_none(config, certificates, reason, stopping.reason))
+                return _INTERRUPTED if stopping.reason == signal.SIGINT.name else failed
             if isinstance(certificates, TrustingCertificates):
                 # A certificate without the requested roots or revocation lists is a failure.
                 if faults := await certificates.first_faults():

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
+from typing import NoReturn
 
 from certclient._errors import CertClientError, InvalidConfig
 from certclient.authorities._istio_ca_config import IstioCaConfig
@@ -23,10 +24,35 @@ from mesh_identity import SYSTEM, InvalidSpiffeId, SpiffeId, SystemRoots
 
 _EXIT_CODES = """\
 exit codes:
-  0  done (get); stopped by SIGTERM or SIGINT (watch)
-  1  no certificate, or not in time, or its files or its hook failed (get)
-  2  the options are wrong
+  0    done (get); stopped by SIGTERM or SIGINT (watch)
+  1    no certificate, or not in time, or its files or its hook failed (get)
+  2    the options are wrong
+  130  interrupted by Ctrl-C (get)
 """
+_EXAMPLES = """\
+examples:
+  certclient get --ca istiod:15012 --ca-root root.pem --token token \\
+      --spiffe-id spiffe://cluster.local/ns/shop/sa/cart --output ./certs
+  certclient get --workload-api unix:///run/spire/agent.sock -o json
+  certclient watch --files /etc/certs --signal HUP --pid-file /run/app.pid
+"""
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser that answers a mistake in one sentence, as all commands of this project do."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"certclient: {message} (see {self.prog} --help)\n")
+
+
+class _ShowVersion(argparse.Action):
+    """Shows the version; looking it up is not quick, so that no other call does."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
+        from importlib.metadata import version
+
+        print(f"certclient {version('certclient')}")  # noqa: T201 - what a command does
+        parser.exit()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +109,7 @@ def _config(options: argparse.Namespace, environ: Mapping[str, str]) -> CommandC
         hook=HookConfig(
             command=_words(options.on_renew), signal=options.signal, pid_file=options.pid_file
         ),
-        as_json=options.json,
+        as_json=options.json or options.form == "json",
         timeout_s=options.timeout.total_seconds(),
         # Files and a workload API may become available at any time; an authority is expected to be.
         waits=options.wait or options.ca is None,
@@ -198,12 +224,13 @@ def _signal(text: str) -> signal.Signals:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="certclient",
         description="Gets a workload's certificate, keeps it fresh, and notifies its users.",
-        epilog=_EXIT_CODES,
+        epilog=_EXAMPLES + "\n" + _EXIT_CODES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    parser.add_argument("--version", action=_ShowVersion, nargs=0, help="show the version and exit")
     commands = parser.add_subparsers(dest="command", required=True, metavar="get|watch")
     for name, text in (
         ("get", "get one certificate and end"),
@@ -213,7 +240,7 @@ def _parser() -> argparse.ArgumentParser:
             name,
             help=text,
             description=f"{text[0].upper()}{text[1:]}.",
-            epilog=_EXIT_CODES,
+            epilog=_EXAMPLES + "\n" + _EXIT_CODES,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         _add_source(command)
@@ -304,6 +331,7 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
         "--pid-file", type=Path, metavar="FILE", help="... to the process that this file names"
     )
     group.add_argument("--json", action="store_true", help="print each event as a line of JSON")
+    group.add_argument("-o", dest="form", choices=("json",), help="the same as --json")
     group.add_argument(
         "--timeout",
         type=_duration,
