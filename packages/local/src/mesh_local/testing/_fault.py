@@ -26,7 +26,10 @@ class Faults:
 
 
 class Fault:
-    """The return value of `Mesh.cut` and its like: `async with` it, or `await` it and call `end` later."""
+    """The return value of `Mesh.cut` and its like.
+
+    Use it with `async with`, or `await` it and call `end` later.
+    """
 
     def __init__(
         self,
