@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from mesh_local.state._istio import mesh_config, mesh_documents
     from mesh_local.testing._blocking import BlockingFault, BlockingMesh
     from mesh_local.testing._described import Workload
-    from mesh_local.testing._fault import Fault
     from mesh_local.testing._mesh import Mesh
     from mesh_local.testing._requests import Response
     from mesh_local.testing._running import Running, running
+    from mesh_local.testing.faults._fault import Fault
 
 __all__ = [
     # a mesh in tests
@@ -98,7 +98,7 @@ _LOADED_WHEN_USED = {
     "Child": "processes._children",
     "ChildState": "processes._children",
     "ConfigurationError": "_errors",
-    "Fault": "testing._fault",
+    "Fault": "testing.faults._fault",
     "FaultError": "_errors",
     "Instance": "config._plan",
     "Mesh": "testing._mesh",

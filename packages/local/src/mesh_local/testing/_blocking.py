@@ -3,17 +3,17 @@
 import asyncio
 import ssl
 import threading
-from collections.abc import Coroutine, Mapping
+from collections.abc import Collection, Coroutine, Mapping
 from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Self, TypeVar
 
 from mesh_local._errors import MeshLocalError
 from mesh_local._running_mesh import RunningMesh
-from mesh_local.testing._documents import Documents
-from mesh_local.testing._fault import Fault
 from mesh_local.testing._mesh import REQUEST_S, Mesh
 from mesh_local.testing._requests import Response
+from mesh_local.testing.faults._documents import Documents
+from mesh_local.testing.faults._fault import Fault
 
 T = TypeVar("T")
 
@@ -186,9 +186,14 @@ class BlockingMesh:
         """Answer each of a workload's requests to a service with this status, in its Envoy."""
         return self._begun(self._mesh.abort(workload, called, status))
 
-    def end_faults(self) -> tuple[str, ...]:
-        """End what has not ended, newest first, and return the names of what should have been."""
-        return self._thread.call(self._mesh.end_faults())
+    @property
+    def faults(self) -> tuple[Fault, ...]:
+        """The faults and rules that have begun and not ended, oldest first."""
+        return self._mesh.faults
+
+    def end_faults(self, *, but: Collection[object] = ()) -> tuple[str, ...]:
+        """End the faults that have not ended, newest first, and return their names."""
+        return self._thread.call(self._mesh.end_faults(but=but))
 
     def _begun(self, fault: Fault) -> BlockingFault:
         return BlockingFault(self._thread.call(fault.begin()), self._thread)

@@ -111,7 +111,7 @@ def command_of(workload: str, program: Program) -> tuple[list[str], dict[str, st
         raise MeshLocalError(
             f"the program of the workload {workload} is the text {program!r}: give a list of words"
         )
-    return [os.fspath(word) for word in program], {}
+    return list(program), {}
 
 
 def _told(workload: str, program: Callable[[], object]) -> tuple[str, str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Self
 
 from mesh_local._running_mesh import RunningMesh
-from mesh_local.testing._parts import Kind, parts
+from mesh_local.testing.faults._parts import Kind, parts
 
 _OF_ENVOY = re.compile(r"[^\t]*\t[^\t]*\tenvoy(?: [^\t]*)?\t")
 """A line of Envoy's in the log of its agent: time, level, `envoy COMPONENT`."""

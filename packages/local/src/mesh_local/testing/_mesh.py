@@ -2,20 +2,21 @@
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 
 from mesh_local._errors import FaultError
 from mesh_local._running_mesh import RunningMesh
-from mesh_local.testing import _certificates, _logs, _processes, _requests
-from mesh_local.testing._configuration import Configuration
-from mesh_local.testing._documents import Documents, yaml_of
-from mesh_local.testing._fault import Fault, Faults
-from mesh_local.testing._parts import replicas, sender
+from mesh_local.testing import _certificates, _logs, _requests
 from mesh_local.testing._requests import Response
-from mesh_local.testing._rules import HttpFault
-from mesh_local.testing._traffic import TrafficFaults
+from mesh_local.testing.faults import _processes
+from mesh_local.testing.faults._configuration import Configuration
+from mesh_local.testing.faults._documents import Documents, yaml_of
+from mesh_local.testing.faults._fault import Fault, Faults
+from mesh_local.testing.faults._parts import replicas, sender
+from mesh_local.testing.faults._rules import HttpFault
+from mesh_local.testing.faults._traffic import TrafficFaults
 
 REQUEST_S = 30.0
 
@@ -30,7 +31,7 @@ class Mesh:
     def __init__(self, mesh: RunningMesh) -> None:
         self.running = mesh
         """The processes and their state, for what this class does not do."""
-        self.faults = Faults()
+        self._faults = Faults()
         self._configuration = Configuration(mesh)
         self._traffic = TrafficFaults(mesh, self._configuration)
 
@@ -138,12 +139,17 @@ class Mesh:
         make = partial(self._traffic.http, workload, called, HttpFault(abort_status=status))
         return self._fault(f"abort {workload} to {called}", make)
 
-    async def end_faults(self) -> tuple[str, ...]:
-        """End what has not ended, newest first, and return the names of what should have been.
+    @property
+    def faults(self) -> tuple[Fault, ...]:
+        """The faults and rules that have begun and not ended, oldest first."""
+        return self._faults.active
 
-        A kill that was not waited for is waited for, and not named.
+    async def end_faults(self, *, but: Collection[object] = ()) -> tuple[str, ...]:
+        """End the faults that have not ended, newest first, and return their names.
+
+        but: faults that stay. A kill that was not waited for is waited for, and not named.
         """
-        left = self.faults.active
+        left = [each for each in self.faults if each not in but]
         for each in reversed(left):
             await each.end()
         return tuple(each.name for each in left if not each.is_moment)
@@ -162,4 +168,4 @@ class Mesh:
         *,
         is_moment: bool = False,
     ) -> Fault:
-        return Fault(name, make, faults=self.faults, is_moment=is_moment)
+        return Fault(name, make, faults=self._faults, is_moment=is_moment)

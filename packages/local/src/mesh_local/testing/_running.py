@@ -1,12 +1,12 @@
 """Runs a mesh for as long as a block lasts: `async with running(...)`, or `with running(...)`."""
 
 import os
+import sys
 import tempfile
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any, TypeAlias
 
 from mesh_local._errors import NotReady, ProcessEnded
@@ -16,6 +16,7 @@ from mesh_local.processes._children import last_lines
 from mesh_local.testing._blocking import BlockingMesh, MeshThread
 from mesh_local.testing._described import Workload, described_mesh
 from mesh_local.testing._mesh import Mesh
+from mesh_local.testing._mesh_task import MeshTask
 
 READY_S = 60.0
 
@@ -37,8 +38,9 @@ def running(
 
     settings, config: for workloads, what a file has below `mesh` and `config`. state_dir: where
     keys and logs are; a temporary folder that goes with the block if None. environ: what the
-    programs get, this process's own by default. ready_s: how long to wait until all is ready.
-    allow_unsupported: accept configuration that Istio has and this mesh does not have yet.
+    programs get; this process's own by default, with its Python first in PATH. ready_s:
+    how long to wait until all is ready. allow_unsupported: accept configuration that Istio has and
+    this mesh does not have yet.
 
     Raises on entering: `MeshFileError`, `ConfigurationError`, `AddressError`, `StateError`;
     `NotReady` with the last lines of the log as a note, also if a process ends meanwhile.
@@ -72,21 +74,16 @@ class Running:
 
     def __init__(self, wanted: _Wanted) -> None:
         self._wanted = wanted
-        self._entered: AbstractAsyncContextManager[Mesh] | None = None
+        self._task: MeshTask | None = None
         self._thread: MeshThread | None = None
 
     async def __aenter__(self) -> Mesh:
-        self._entered = _mesh_of(self._wanted)
-        return await self._entered.__aenter__()
+        self._task = MeshTask(_mesh_of(self._wanted))
+        return await self._task.start()
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> bool | None:
-        assert self._entered is not None  # noqa: S101 - it was entered before
-        return await self._entered.__aexit__(kind, error, traceback)
+    async def __aexit__(self, *_: object) -> None:
+        if self._task is not None:
+            await self._task.stop()
 
     def __enter__(self) -> BlockingMesh:
         self._thread = MeshThread(_mesh_of(self._wanted))
@@ -105,7 +102,10 @@ async def _mesh_of(wanted: _Wanted) -> AsyncIterator[Mesh]:
     ):
         try:
             async with running_mesh(
-                plan, state, environ=wanted.environ, allow_unsupported=wanted.allow_unsupported
+                plan,
+                state,
+                environ=_environment(wanted),
+                allow_unsupported=wanted.allow_unsupported,
             ) as processes:
                 await processes.wait_ready(wanted.ready_s, or_any_ended=True)
                 mesh = Mesh(processes)
@@ -115,6 +115,14 @@ async def _mesh_of(wanted: _Wanted) -> AsyncIterator[Mesh]:
             # The log may be gone with its folder before anybody reads it.
             error.add_note(_last_words(error.log))
             raise
+
+
+def _environment(wanted: _Wanted) -> Mapping[str, str]:
+    """Return what programs get: `python3` is the Python that runs the tests, with its packages."""
+    if wanted.environ is not None:
+        return wanted.environ
+    own = str(Path(sys.executable).parent)
+    return {**os.environ, "PATH": os.pathsep.join((own, os.environ.get("PATH", os.defpath)))}
 
 
 def _file(wanted: _Wanted) -> MeshFile:

@@ -24,12 +24,16 @@ _SOCKET = re.compile(r"socket:\[(\d+)\]")
 def end_connections(pid: int, addresses: frozenset[str]) -> int:
     """Shut a process's connections to these addresses down, and return how many there were.
 
-    Raises `OSError` if this machine does not let one process have another's descriptors.
+    A process that has ended has none. Raises `OSError` if this machine does not let one process
+    have another's descriptors.
     """
-    found = list(_connections(pid, addresses))
-    if not found:
+    try:
+        found = list(_connections(pid, addresses))
+        if not found:
+            return 0
+        process = os.pidfd_open(pid)
+    except (FileNotFoundError, ProcessLookupError):
         return 0
-    process = os.pidfd_open(pid)
     try:
         for descriptor in found:
             _shut_down(process, descriptor)

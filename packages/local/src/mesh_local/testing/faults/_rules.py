@@ -5,13 +5,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mesh_local.state._istio import WORKLOAD_LABEL
-from mesh_local.testing._parts import Called
+from mesh_local.testing.faults._parts import Called
 
 MARK = "mesh_local.fault"
 _FAULT_FILTER = "envoy.filters.http.fault"
 _FAULT = "type.googleapis.com/envoy.extensions.filters.http.fault.v3.HTTPFault"
-_NO_ADDRESS_HERE = "192.0.2.1"
-"""Of a network for documentation (RFC 5737): no machine has it, so that no socket can have it."""
+_NO_ADDRESS_HERE = "0.0.0.1"
+"""Of "this network" (RFC 6890), so that no machine has it and no socket is bound to it."""
 _ALL = {"numerator": 100, "denominator": "HUNDRED"}
 _LAST = 1000
 """A priority after those that users give their own EnvoyFilters."""
