@@ -206,7 +206,7 @@ async def test_a_file_that_goes_wrong_is_told_until_it_is_right(file: Path) -> N
 
         text = await findings(plan, places, bool)
 
-        assert text.startswith("wrong since ")
+        assert text.startswith("wrong for ")
         assert ": own/rules.yaml; nothing of it is served" in text
         assert "own/rules.yaml:2: kind: WasmPlugin is not supported yet" in text
         own.unlink()
