@@ -378,7 +378,7 @@ def lock(session: nox.Session) -> None:
     """Write what is pinned anew, with the newest versions that fit together and their digests."""
     requirements = {line for each in distributions() for line in third_party(each, *each.groups)}
     requirements |= {line for each in distributions() for line in each.builds_with}
-    groups = ("boundaries", "build", "demo", "fuzz", "lint", "test", "types")
+    groups = ("boundaries", "build", "demo", "fuzz", "lint", "stranger", "test", "types")
     chosen = [word for group in groups for word in ("--group", group)]
     lock_file(session, CONSTRAINTS, requirements, "--python-version", "3.11", *chosen)
     lock_file(session, DEV_REQUIREMENTS, PINS, "--python-version", "3.11")
