@@ -348,13 +348,26 @@ def installs(session: nox.Session) -> None:
 
 
 def repository_of_packages(session: nox.Session) -> Path:
-    """Make a repository that holds packages/ as it is here; a checkout may be shallow, or none."""
+    """Make a repository that holds packages/ as it is here; a checkout may be shallow, or none.
+
+    And examples/: a link of a package leads there.
+    """
     folder = Path(session.create_tmp(), "repository.git").resolve()
     shutil.rmtree(folder, ignore_errors=True)
     git = ("git", f"--git-dir={folder}", f"--work-tree={ROOT}")
     author = ("-c", "user.name=installs", "-c", "user.email=installs@localhost")
     session.run("git", "init", "-q", "--bare", str(folder), external=True)
-    session.run(*git, "-c", "core.bare=false", "add", "--", "packages", ".gitignore", external=True)
+    session.run(
+        *git,
+        "-c",
+        "core.bare=false",
+        "add",
+        "--",
+        "packages",
+        "examples",
+        ".gitignore",
+        external=True,
+    )
     commit = ("-c", "core.bare=false", *author, "commit", "-q", "-m", "packages")
     session.run(*git, *commit, external=True)
     return folder

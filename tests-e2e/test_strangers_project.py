@@ -22,8 +22,8 @@ from workspace import ROOT, closure, packages
 README = ROOT / "packages" / "local" / "README.md"
 CONSTRAINTS = ROOT / "tools" / "constraints.txt"
 FILES = {"mesh.yaml", "backend.py", "frontend.py", "test_shop.py"}
-_BLOCK = re.compile(r"^```(?:yaml|python)\n# ([\w.]+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
-NOBODY = 65534
+_BLOCK = re.compile(r"^```(?:yaml|py)\n# ([\w.]+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+OTHER_USER = 65534
 PYTHONS = [sys.executable, *filter(None, [newest_python()])]
 WITHIN_S = 10 * PATIENCE_S
 
@@ -99,15 +99,15 @@ def project(place: Path) -> Path:
     assert {each.name for each in folder.iterdir()} == FILES
     if os.geteuid() == 0:
         for each in (folder, *folder.iterdir()):
-            os.chown(each, NOBODY, NOBODY)
+            os.chown(each, OTHER_USER, OTHER_USER)
     return folder
 
 
-def as_nobody() -> list[str]:
+def as_another_user() -> list[str]:
     """Return the words before a command that make it run without any right to change a thing."""
     if os.geteuid() != 0:
         return []
-    user = (f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "--no-new-privs")
+    user = (f"--reuid={OTHER_USER}", f"--regid={OTHER_USER}", "--clear-groups", "--no-new-privs")
     return ["setpriv", *user, "--inh-caps=-all", "--bounding-set=-all"]
 
 
@@ -117,15 +117,9 @@ def test_the_project_of_the_readme_is_green(
 ) -> None:
     began = time.monotonic()
     done = subprocess.run(
-        [*as_nobody(), environment / "bin/pytest", "-v", "--durations=1", *options],
+        [*as_another_user(), environment / "bin/pytest", "-v", "--durations=1", *options],
         cwd=project,
-        env={
-            "PATH": os.defpath,
-            "TMPDIR": str(project),
-            "HOME": str(project),
-            # A Python that was copied may look for its library where it was.
-            "LD_LIBRARY_PATH": str((environment / "bin/python").resolve().parents[1] / "lib"),
-        },
+        env=bare_environment(environment, project),
         capture_output=True,
         text=True,
         check=False,
@@ -139,6 +133,31 @@ def test_the_project_of_the_readme_is_green(
     for found in re.findall(r"([\d.]+)s setup", done.stdout):
         record(f"until the mesh is ready, {which}, s", found)
     assert not processes_in(project), "processes outlive the tests"
+
+
+def test_the_demo_needs_no_checkout(environment: Path, project: Path) -> None:
+    done = subprocess.run(
+        [*as_another_user(), environment / "bin/mesh-local", "demo"],
+        cwd=project,
+        env=bare_environment(environment, project),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=WITHIN_S,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "All checks passed" in done.stdout
+    assert {each.name for each in project.iterdir()} == FILES
+
+
+def bare_environment(environment: Path, project: Path) -> dict[str, str]:
+    return {
+        "PATH": os.defpath,
+        "TMPDIR": str(project),
+        "HOME": str(project),
+        # A Python that was copied may look for its library where it was.
+        "LD_LIBRARY_PATH": str((environment / "bin/python").resolve().parents[1] / "lib"),
+    }
 
 
 def environment_version(environment: Path) -> str:

@@ -3,6 +3,7 @@
 import asyncio
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated
 
 import typer
@@ -93,6 +94,19 @@ def up(
         for line in str(error).splitlines():
             say(errors, f"mesh-local: {line}")
         raise typer.Exit(1) from None
+
+
+@app.command()
+def demo(
+    *,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Keep it running and show it until Ctrl-C.")
+    ] = False,
+) -> None:
+    """Run two services that talk mutual TLS and check them, from files that come along."""
+    file = Path(__file__).with_name("two-services") / "mesh.yaml"
+    with TemporaryDirectory(prefix="mesh-local-demo-") as folder:
+        up(file, once=not keep, state_dir=Path(folder, "state"))
 
 
 @app.command()

@@ -1,0 +1,93 @@
+"""The pytest plugin where no mesh runs: what it costs, and which mesh file it takes."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PLUGIN = "mesh_local.pytest_plugin"
+LIGHT = f"""
+import sys, pytest
+before = set(sys.modules)
+import {PLUGIN}
+print(*sorted(set(sys.modules) - before))
+"""
+
+
+def run(folder: Path, *options: str) -> str:
+    """Run pytest in a folder that has nothing of this repository's settings."""
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", PLUGIN, "-p", "no:cacheprovider", *options],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.stdout
+
+
+def write(folder: Path, **files: str) -> None:
+    (folder / "pytest.ini").write_text("[pytest]\n")
+    for name, text in files.items():
+        path = folder / name.replace("__", "/")
+        path.parent.mkdir(exist_ok=True)
+        path.with_suffix(".yaml" if path.name == "mesh" else ".py").write_text(text)
+
+
+def test_it_loads_nothing_but_itself() -> None:
+    done = subprocess.run([sys.executable, "-c", LIGHT], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["mesh_local", PLUGIN]
+
+
+def test_a_session_without_a_mesh_loads_nothing_either(tmp_path: Path) -> None:
+    loaded = "[m for m in sys.modules if m.startswith('mesh_local') or m == 'msgspec']"
+    write(
+        tmp_path,
+        test_it=f"import sys\ndef test_a():\n    assert {loaded} == {['mesh_local', PLUGIN]}\n",
+    )
+    assert "1 passed" in run(tmp_path, "-p", "no:mesh_testkit.plugin")
+
+
+SENTENCES = {
+    "none": "there is no mesh.yaml beside the tests nor in",
+    "several": "name one with the option mesh_file, or override the fixture mesh_description",
+    "wrong": "mesh.yaml:1: workloads: must name at least one workload",
+    "not there": "other.yaml:1: can't be read: No such file or directory",
+}
+
+
+@pytest.mark.parametrize("case", SENTENCES)
+def test_a_mesh_that_can_t_be_is_told_in_each_test_as_a_sentence(tmp_path: Path, case: str) -> None:
+    test = "def test_a(mesh): pass\ndef test_b(mesh): pass\n"
+    files = {"a__test_a": test}
+    if case == "several":
+        files |= {"a__mesh": "{}", "b__mesh": "{}", "b__test_b": test}
+    if case == "wrong":
+        files |= {"mesh": "workloads: []\n"}
+    write(tmp_path, **files)
+    options = ("--mesh-file", "other.yaml") if case == "not there" else ()
+    told = run(tmp_path, *options)
+    count = 4 if case == "several" else 2
+    assert f"{count} errors" in told
+    assert told.count(SENTENCES[case]) == count, told
+    assert "Traceback" not in told
+    assert "pytest_plugin.py" not in told
+
+
+@pytest.mark.parametrize("how", ["ini", "option", "fixture", "nearest"])
+def test_a_mesh_file_is_found(tmp_path: Path, how: str) -> None:
+    wrong = "workloads: [{name: X}]\n"  # told with its name, without anything being started
+    at = {"nearest": "a__mesh", "ini": "b__mesh", "option": "b__mesh", "fixture": "b__mesh"}[how]
+    write(
+        tmp_path, **{"a__test_a": "def test_a(mesh): pass\n", "mesh": "workloads: []\n", at: wrong}
+    )
+    if how == "ini":
+        (tmp_path / "pytest.ini").write_text("[pytest]\nmesh_file = b/mesh.yaml\n")
+    if how == "fixture":
+        (tmp_path / "conftest.py").write_text(
+            "import pytest\n@pytest.fixture(scope='session')\n"
+            "def mesh_description(): return 'b/mesh.yaml'\n"
+        )
+    told = run(tmp_path, *(("--mesh-file", "b/mesh.yaml") if how == "option" else ()))
+    assert '/mesh.yaml:1: workloads[0].name: "X" is not a name' in told
