@@ -22,17 +22,18 @@ _LOADER = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
 
 
 def read_documents(
-    source: str | bytes, *, file: str
+    source: str | bytes, *, file: str, line: int = 1
 ) -> tuple[tuple[Document, ...], tuple[Problem, ...]]:
     """Read every document of a file that is not empty, and return all mistakes.
 
-    The documents before a syntax error are returned as well. file: its name in problems.
+    The documents before a syntax error are returned as well. file: its name in problems. line: that
+    of the file on which the text begins.
     """
     builder = Builder(file)
     documents: list[Document] = []
     try:
-        text = _decoded(source, builder)
-        documents.extend(_documents(text, builder))
+        text = _decoded(source, builder, line - 1)
+        documents.extend(_documents(text, builder, line - 1))
     except Unreadable:
         pass
     return tuple(documents), tuple(builder.problems)
@@ -84,35 +85,36 @@ def read_lines(text: str) -> Lines:
     return documents[0].tree if documents else Lines(1)
 
 
-def _decoded(source: str | bytes, builder: Builder) -> str:
+def _decoded(source: str | bytes, builder: Builder, before: int) -> str:
     if isinstance(source, str):
         try:
             data = source.encode()
         except UnicodeEncodeError as error:
-            builder.fail(_line_at(source, error.start), "not UTF-8 text")
+            builder.fail(before + _line_at(source, error.start), "not UTF-8 text")
     else:
         data = source
     if len(data) > MAX_BYTES:
-        builder.fail(1, f"the file is larger than {MAX_BYTES} bytes; split it")
+        builder.fail(before + 1, f"the file is larger than {MAX_BYTES} bytes; split it")
     try:
         text = data.decode()
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        builder.fail(line, "not UTF-8 text; save the file as UTF-8")
+        builder.fail(before + line, "not UTF-8 text; save the file as UTF-8")
     # YAML's printable characters. For others libyaml's error has no line.
     if wrong := re.search("[^\t\n\r -~\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", text):
         builder.fail(
-            _line_at(text, wrong.start()),
+            before + _line_at(text, wrong.start()),
             f"not valid YAML: control characters are not allowed, found U+{ord(wrong[0]):04X}",
         )
     return text
 
 
-def _documents(text: str, builder: Builder) -> Iterator[Document]:
+def _documents(text: str, builder: Builder, before: int) -> Iterator[Document]:
+    """Yield the documents of a text that has so many lines of its file before it."""
     try:
         for event in yaml.parse(text, Loader=_LOADER):
             mark = event.start_mark
-            line = mark.line + 1 if mark is not None else 1
+            line = before + (mark.line + 1 if mark is not None else 1)
             match event:
                 case yaml.ScalarEvent():
                     builder.scalar(event, line)
@@ -135,7 +137,7 @@ def _documents(text: str, builder: Builder) -> Iterator[Document]:
         # For the end of a text without a last line break, libyaml has the line after it.
         lines = len(f"{text}.".splitlines())
         builder.fail(
-            min(mark.line + 1, lines) if mark is not None else 1,
+            before + (min(mark.line + 1, lines) if mark is not None else 1),
             f"not valid YAML: {what}{_hint(text, mark)}",
         )
 

@@ -17,7 +17,7 @@ from mesh_configfile._durations import Duration, DurationBoundsError, DurationEr
 from mesh_configfile._lines import FieldPath
 from mesh_configfile._suggestion import nearest, suggestion
 
-__all__ = ["Finding", "decode", "differences"]
+__all__ = ["Finding", "decode", "differences", "fits", "type_info"]
 
 Finding = tuple[FieldPath, str]
 _S = TypeVar("_S")
@@ -42,13 +42,18 @@ def differences(
 
     Fields that are not there are mistakes where the struct says `forbid_unknown_fields`.
     """
-    yield from _check(value, _type_info(shape), path)
+    yield from _check(value, type_info(shape), path)
 
 
 @functools.cache
-def _type_info(shape: type[msgspec.Struct]) -> inspect.Type:
+def type_info(shape: type[msgspec.Struct]) -> inspect.Type:
     """Return msgspec's description of a type, cached: making it takes longer than using it."""
     return inspect.type_info(shape)
+
+
+def fits(value: Value, wanted: inspect.Type) -> bool:
+    """Tell whether data has no difference from a type."""
+    return next(_check(value, wanted, ()), None) is None
 
 
 def _check(  # noqa: PLR0912 - one case for each kind of type

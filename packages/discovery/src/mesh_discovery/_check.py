@@ -1,19 +1,35 @@
-"""Reads a configuration as the server would, and judges it, for people who write it."""
+"""Reads a configuration as the server would, and judges it, for people who write it.
 
+All mistakes are found in one round: of an object with mistakes, what is right is judged with the
+others, so that each field and each reference is told beside each other, and none twice.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mesh_configfile import Problem
+from mesh_configfile import MAX_BYTES, Problem, field_name, read_documents
 from mesh_discovery._problems import ConfigError
 from mesh_discovery.comparison._differences import DifferentResource, differences
 from mesh_discovery.comparison._expected import expected_of
 from mesh_discovery.comparison._held import Held
+from mesh_discovery.config._file_content import FileContent, read_content
 from mesh_discovery.config._first_load import first_reading
 from mesh_discovery.config._loader import ConfigLoader
+from mesh_discovery.config._objects import ConfigObject
+from mesh_discovery.config._whole import whole_of
 from mesh_discovery.model._model import MeshModel, build_model
 from mesh_discovery.plan._proxy import NodeError, parse_proxy
 from mesh_discovery.plan.reachability._judgement import judge
+from mesh_discovery.plan.reachability._references import (
+    Sort,
+    Undecided,
+    missing_subsets,
+    references,
+)
+from mesh_discovery.plan.reachability._selections import selections_of_nothing
 from mesh_discovery.push.context._context import PushContext
+from mesh_filewatch import read_bytes
 
 
 class NotComparableError(Exception):
@@ -27,7 +43,9 @@ class Checked:
     problems: mistakes, with which the server would not start.
     unreachable: objects that the server accepts and no proxy can reach.
     notes: objects and fields that it accepts and that have no effect.
-    warnings: fields with an effect that is hardly meant.
+    warnings: fields with an effect that is probably not meant.
+    unjudged: how many times services are named where none is defined, so that no one can tell
+        whether they are right.
     different: what the proxy of a config dump has otherwise; None if there was nothing to compare.
     """
 
@@ -37,6 +55,7 @@ class Checked:
     unreachable: tuple[Problem, ...]
     notes: tuple[Problem, ...]
     warnings: tuple[Problem, ...] = ()
+    unjudged: int = 0
     different: tuple[DifferentResource, ...] | None = None
 
     @property
@@ -50,6 +69,7 @@ def check_configuration(
     *,
     mesh_config: Path | None = None,
     mesh_networks: Path | None = None,
+    beside: Sequence[Path] = (),
     allow_unsupported: bool = False,
     believe_timestamps: bool = False,
     strict_namespaces: bool = False,
@@ -59,6 +79,7 @@ def check_configuration(
 ) -> Checked:
     """Read a configuration once and judge it.
 
+    beside: files and directories of the same mesh, whose objects count and are not judged.
     strict_namespaces: as if a namespace governed its own hosts alone.
     against: what a proxy has, to be compared with what it would be given. Raises
     `NotComparableError`. trust_domain: unless the mesh config says another.
@@ -69,27 +90,125 @@ def check_configuration(
         mesh_networks=mesh_networks,
         allow_unsupported=allow_unsupported,
         believe_timestamps=believe_timestamps,
+        keep_lines=True,
     )
     try:
         load = first_reading(loader.load, loader)
+        further = [each for path in beside for each in _contents_of(path)]
     except ConfigError as error:
         return Checked(objects=0, files=0, problems=error.problems, unreachable=(), notes=())
+    contents = loader.contents()
+    whole = whole_of(contents, beside=further, believe_timestamps=believe_timestamps)
     model = build_model(
-        load.snapshot,
+        whole.snapshot,
         default_trust_domain=trust_domain,
         domain=domain,
         strict_namespaces=strict_namespaces,
     )
-    judgement = judge(model)
+    own = _Own(frozenset(load.files), whole.snapshot.objects)
+    judged = judge(model)
+    named = [each for each in references(whole.snapshot.objects) if own.has(each.at)]
+    undecided = Undecided(
+        whole.snapshot.objects, "".join(each.unreadable for each in (*contents, *further))
+    )
+    untold = {_field(each.at) for each in named if undecided.has(each)}
+    unjudged: set[tuple[str, int, str]] = set()
+    found: Iterable[Problem] = judged.problems
+    if not model.services:
+        unjudged = {_field(each.at) for each in named if each.sort is Sort.SERVICE} - untold
+        found = {*found, *missing_subsets(model)}
+    left = untold | unjudged
+    unreachable = tuple(sorted(each for each in own.of(found) if _field(each) not in left))
+    selecting = selections_of_nothing(whole.snapshot.objects, model)
+    of_mesh = own.of((*model.gateway_api.warnings, *judged.warnings, *selecting))
     return Checked(
         objects=len(load.snapshot.objects),
         files=len(load.files),
-        problems=load.problems,
-        unreachable=judgement.problems,
-        notes=load.snapshot.notes,
-        warnings=(*load.snapshot.warnings, *model.gateway_api.warnings, *judgement.warnings),
+        problems=tuple(sorted({*load.problems, *whole.duplicates})),
+        unreachable=unreachable,
+        notes=tuple(dict.fromkeys((*load.snapshot.notes, *own.of(whole.snapshot.notes)))),
+        warnings=(*(each for content in contents for each in content.warnings), *of_mesh),
+        unjudged=len(unjudged),
         different=_different(model, against, domain) if against is not None else None,
     )
+
+
+class _Own:
+    """Leaves out what is told of other files, and what follows from a mistake that is told."""
+
+    def __init__(self, files: frozenset[str], objects: Iterable[ConfigObject]) -> None:
+        self._files = files
+        self._objects: dict[str, list[ConfigObject]] = {}
+        for each in sorted(objects, key=lambda each: each.line):
+            if each.unread:
+                self._objects.setdefault(each.file, []).append(each)
+
+    def of(self, problems: Iterable[Problem]) -> Iterator[Problem]:
+        """Yield the problems that are to be told."""
+        for each in problems:
+            if self.has(each):
+                yield each
+
+    def has(self, problem: Problem) -> bool:
+        """Tell whether a problem is one of these files, and not of a field that was not read."""
+        is_here = not problem.file or problem.file in self._files
+        return is_here and not self._follows(problem)
+
+    def _follows(self, problem: Problem) -> bool:
+        for item in self._objects.get(problem.file, ()):
+            last = item.line + max((line for _, line in item.lines), default=0)
+            if item.line <= problem.line <= last:
+                return any(
+                    _is_around(field_name(each), problem.field)
+                    or _is_around(problem.field, field_name(each))
+                    for each in item.unread
+                )
+        return False
+
+
+def _is_around(outer: str, inner: str) -> bool:
+    """Tell whether a field is another one, or around it."""
+    return inner == outer or inner.startswith((f"{outer}.", f"{outer}["))
+
+
+def _field(problem: Problem) -> tuple[str, int, str]:
+    return problem.file, problem.line, problem.field
+
+
+def _contents_of(path: Path) -> tuple[FileContent, ...]:
+    """Read a file or directory of the same mesh; raises `ConfigError` if there is nothing in it."""
+    loader = ConfigLoader(path)
+    if path.is_dir():
+        first_reading(loader.load, loader)
+        found = loader.contents()
+    else:
+        try:
+            data = read_bytes(path, max_bytes=MAX_BYTES)
+        except OSError as error:
+            said = f"can't be read: {error.strerror}"
+            raise ConfigError([Problem(file=str(path), line=1, message=said)]) from error
+        found = (read_content(data, file=str(path)),)
+    if not any(each.objects or each.rest for each in found):
+        problems = [problem for each in found for problem in each.problems]
+        nothing = Problem(file=str(path), line=1, message="has no object in it")
+        raise ConfigError(problems or [nothing])
+    return found
+
+
+def mesh_local_file(directory: Path) -> Path | None:
+    """Return the file of mesh-local that a directory of rules belongs to, by its common name."""
+    for folder in (directory, directory.parent):
+        file = folder / "mesh.yaml"
+        try:
+            documents, _ = read_documents(file.read_bytes(), file=str(file))
+        except OSError:
+            continue
+        if any(
+            isinstance(each.value, dict) and isinstance(each.value.get("workloads"), list)
+            for each in documents
+        ):
+            return file
+    return None
 
 
 def _different(model: MeshModel, held: Held, domain: str) -> tuple[DifferentResource, ...]:

@@ -27,7 +27,7 @@ MISTAKES = {
     "no kind": ("apiVersion: v1\nmetadata: {name: a}\n", "1: the field kind is missing"),
     "unknown kind": (
         "apiVersion: networking.istio.io/v1\nkind: ServiceEntri\nmetadata: {name: a}\n",
-        '2: kind: unknown kind "ServiceEntri"; known kinds: ',
+        '2: kind: unknown kind "ServiceEntri"; did you mean ServiceEntry?',
     ),
     "other version": (
         HEAD.replace("io/v1", "io/v9") + "  hosts: [a.b]\n",

@@ -47,9 +47,29 @@ def test_any_change_gives_what_the_whole_file_gives(texts: list[str]) -> None:
     for text in texts:
         found = reader.read(text.encode())
         expected = _read_as_one(text.encode())
+        _, problems = read_documents(text, file="mesh.yaml")
+        if problems:  # of the whole file, what follows a syntax error is not read
+            assert found.problems
+            assert found.objects[: len(expected.objects)] == expected.objects
+            assert found.notes[: len(expected.notes)] == expected.notes
+            continue
         assert found.objects == expected.objects
         assert found.problems[: len(expected.problems)] == expected.problems
         assert found.notes == expected.notes
+
+
+def test_a_syntax_error_hides_no_other_document() -> None:
+    broken = "kind: [\n"
+    wrong = _ENTRY.format(name="b", port=70_000)
+    text = "---\n".join((broken, _ENTRY.format(name="a", port=80), broken, wrong))
+    content = FileReader("mesh.yaml").read(text.encode())
+
+    assert [each.name for each in content.objects] == ["a"]
+    assert [(each.line, each.field) for each in content.problems] == [
+        (2, ""),
+        (11, ""),
+        (17, "spec.ports[0].number"),
+    ]
 
 
 def test_what_stays_is_the_same_object_and_what_moved_has_its_new_line() -> None:

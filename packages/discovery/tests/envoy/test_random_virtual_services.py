@@ -25,7 +25,8 @@ PREFIX = "type.googleapis.com/envoy.extensions.filters.network.http_connection_m
 
 def routes_of(spec: dict[str, Any]) -> list[route_components_pb2.Route] | None:
     """Return the routes at a gateway, where claims are looked at too; None of a wrong spec."""
-    read, mistakes, _ = VIRTUAL_SERVICE.read(spec, (), Metadata(name="v", namespace="a"))
+    body = VIRTUAL_SERVICE.read(spec, (), Metadata(name="v", namespace="a"))
+    read, mistakes = body.spec, body.mistakes
     if read is None or mistakes:
         return None
     found = VirtualService(

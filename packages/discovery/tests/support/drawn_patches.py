@@ -257,7 +257,8 @@ def _patches(draw: st.DrawFn) -> dict[str, Any]:
 
 
 def _is_right(patch: dict[str, Any]) -> bool:
-    _, mistakes, _ = ENVOY_FILTER.read({"configPatches": [patch]}, (), Metadata(name="x"))
+    body = ENVOY_FILTER.read({"configPatches": [patch]}, (), Metadata(name="x"))
+    mistakes = body.mistakes
     return not mistakes
 
 

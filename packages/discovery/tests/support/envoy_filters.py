@@ -29,7 +29,8 @@ def envoy_filter(
     """Make an EnvoyFilter without mistakes; patches: YAML of a list, or the list."""
     listed = yaml.safe_load(dedent(patches)) if isinstance(patches, str) else patches
     fields = {"configPatches": listed, **spec}
-    found, mistakes, _ = ENVOY_FILTER.read(fields, (), Metadata(name=name))
+    body = ENVOY_FILTER.read(fields, (), Metadata(name=name))
+    found, mistakes = body.spec, body.mistakes
     assert not mistakes, mistakes
     made = object_of(ENVOY_FILTER, name, fields, namespace=namespace)
     assert made.spec == found

@@ -33,7 +33,8 @@ def objects_of(text: str) -> tuple[ConfigObject, ...]:
         kind = KIND[document["kind"]]
         namespace = given.get("namespace", "shop")
         metadata = Metadata(name=given["name"], namespace=namespace)
-        spec, mistakes, _ = kind.read(document["spec"], ("spec",), metadata)
+        body = kind.read(document["spec"], ("spec",), metadata)
+        spec, mistakes = body.spec, body.mistakes
         assert spec is not None, mistakes
         assert not mistakes, mistakes
         found.append(

@@ -12,7 +12,8 @@ KIND = {kind.name: kind for kind in GATEWAY_API_KINDS}
 def read(kind: str, spec: str) -> tuple[list[str], list[str]]:
     """Return the mistakes and the warnings, each with the name of its field."""
     metadata = Metadata(name="it", namespace="shop")
-    found, mistakes, warnings = KIND[kind].read(yaml.safe_load(spec), (), metadata)
+    body = KIND[kind].read(yaml.safe_load(spec), (), metadata)
+    found, mistakes, warnings = body.spec, body.mistakes, body.warnings
     lacking = KIND[kind].lacks(found, metadata) if found is not None else ()
     return (
         [f"{field_name(path)}: {text}" for path, text in (*mistakes, *lacking)],

@@ -128,6 +128,8 @@ def check(
     findings = check_mesh(plan, allow_unsupported=allow_unsupported)
     for note in findings.notes:
         say(errors, f"note: {note}")
+    for warning in findings.warnings:
+        say(errors, f"warning: {warning}")
     wrong = (*findings.problems, *findings.unreachable)
     for line in wrong:
         say(errors, f"mesh-local: {line}")

@@ -31,6 +31,16 @@ def check(
     mesh_config: Annotated[Path | None, MESH_CONFIG] = None,
     mesh_networks: Annotated[Path | None, MESH_NETWORKS] = None,
     *,
+    beside: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--with",
+            parser=Path,
+            metavar="PATH",
+            help="A file or directory of the same mesh, which is not checked: services that the "
+            "rules here name may be defined there. Repeatable.",
+        ),
+    ] = None,
     allow_unsupported: Annotated[bool, ALLOW_UNSUPPORTED] = False,
     believe_timestamps: Annotated[bool, BELIEVE_TIMESTAMPS] = False,
     strict_namespaces: Annotated[bool, STRICT_NAMESPACES] = False,
@@ -49,11 +59,20 @@ def check(
     output: Annotated[OutputFormat | None, OUTPUT] = None,
     as_json: Annotated[bool, AS_JSON] = False,
 ) -> None:
-    """Read a configuration as the server would, and say all that is wrong with it.
+    r"""Read a configuration and say all that is wrong with it.
 
-    That includes what the server takes and nothing reaches: it starts with it, and warns.
+    Everything is told in one round: mistakes, with which the server would not start, and services,
+    subsets and gateways that are named and not there, with which it would start and log a warning.
+
+    The exit code is 0 if all is good (notes and warnings do not count), 1 if not, and 2 if the
+    command is called wrongly.
+
+    \b
+    mesh-discovery check mesh/
+    mesh-discovery check rules/ --with services/
+    mesh-discovery check mesh/ --against 127.0.0.1:15000
     """
-    from mesh_discovery._check import NotComparableError, check_configuration
+    from mesh_discovery._check import NotComparableError, check_configuration, mesh_local_file
     from mesh_discovery.comparison._sources import SourceError, fetch_held
 
     given = [each for each in (directory, config_dir) if each is not None]
@@ -64,6 +83,7 @@ def check(
             given[0],
             mesh_config=mesh_config,
             mesh_networks=mesh_networks,
+            beside=tuple(beside or ()),
             allow_unsupported=allow_unsupported,
             believe_timestamps=believe_timestamps,
             strict_namespaces=strict_namespaces,
@@ -78,6 +98,8 @@ def check(
         raise SystemExit(0 if checked.is_good else 1)
     for note in checked.notes:
         typer.echo(f"note: {note}", err=True)
+    if checked.unjudged:
+        typer.echo(f"note: {_unjudged(checked.unjudged, mesh_local_file(given[0]))}", err=True)
     for warning in checked.warnings:
         typer.echo(f"warning: {warning}", err=True)
     if not checked.is_good:
@@ -85,6 +107,15 @@ def check(
     typer.echo(f"{checked.objects} objects in {checked.files} files are good")
     if checked.different is not None:
         typer.echo(f"{against} has what it would be given")
+
+
+def _unjudged(count: int, mesh_file: Path | None) -> str:
+    """Return what is said of services that are named where none is defined."""
+    names = "the name of a service" if count == 1 else f"{count} names of services"
+    said = f"no service is defined here, so {names} in these rules can't be checked; "
+    if mesh_file is None:
+        return f"{said}--with PATH reads services that are defined elsewhere"
+    return f"{said}the services are those of {mesh_file}: mesh-local check {mesh_file}"
 
 
 def _print_json(checked: "Checked") -> None:

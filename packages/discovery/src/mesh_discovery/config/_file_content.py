@@ -6,6 +6,7 @@ A `FileReader` does not parse and check a document again whose text it has read 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 from mesh_configfile import Document, Problem, document_texts, read_documents
 from mesh_discovery.config._objects import (
@@ -31,6 +32,10 @@ class FileContent:
 
     objects: tuple[ConfigObject, ...] = ()
     problems: tuple[Problem, ...] = ()
+    rest: tuple[ConfigObject, ...] = ()
+    """What is right in objects with mistakes, each an object that is valid by itself."""
+    unreadable: str = ""
+    """The texts in which there are objects of which nothing could be read."""
     notes: tuple[Problem, ...] = ()
     """Objects and fields that are accepted and have no effect."""
     warnings: tuple[Problem, ...] = ()
@@ -50,9 +55,18 @@ class FileReader:
     """
 
     def __init__(
-        self, file: str, *, single: AnyKind | None = None, allow_unsupported: bool = False
+        self,
+        file: str,
+        *,
+        single: AnyKind | None = None,
+        allow_unsupported: bool = False,
+        keep_lines: bool = False,
     ) -> None:
-        """file: its name in problems and objects. single: the kind of documents that name none."""
+        """file: its name in problems and objects. single: the kind of documents that name none.
+
+        keep_lines: objects know the lines of all their fields.
+        """
+        self._keep_lines = keep_lines
         self._file = file
         self._single = single
         self._allow_unsupported = allow_unsupported
@@ -64,24 +78,31 @@ class FileReader:
         """Return the content of the file when it has these bytes."""
         known, found = self._known, list[_Part]()
         self._known = {}
+        unreadable: list[Problem] = []
         texts = document_texts(data, known=known)
         for line, text in texts if len(texts) > 1 else ():
             part = known.get(text)
             if part is None:
-                documents, problems = read_documents(text, file=self._file)
+                documents, problems = read_documents(text, file=self._file, line=line)
                 self.documents_read += 1
-                if problems:  # a mistake may concern what follows: all is read as one
-                    break
-                part = _Part.of(1, self._reads(documents))
+                part = _Part.of(line, self._reads(documents))
+                if problems:
+                    unreadable += problems
+                    found.append(part._replace(unreadable=text))
+                    continue
+                part = part.noting_unread(text)
             self._known[text] = part = part.moved_to(line)
             found.append(part)
-        else:
-            if found:
-                return _content(found, ())
+        if found and not unreadable:
+            return _content(found, ())
+        whole, problems = read_documents(data, file=self._file)
+        if found and problems:  # of the whole file, nothing after the first syntax error is read
+            return _content(found, unreadable)
         self._known = {}
         self.documents_read += 1
-        documents, problems = read_documents(data, file=self._file)
-        return _content((_Part.of(1, self._reads(documents)),), problems)
+        part, text = _Part.of(1, self._reads(whole)), data.decode(errors="replace")
+        part = part._replace(unreadable=text) if problems else part.noting_unread(text)
+        return _content((part,), problems)
 
     def _reads(self, documents: Sequence[Document]) -> tuple[Read, ...]:
         return tuple(
@@ -90,20 +111,28 @@ class FileReader:
 
     def _read_one(self, document: Document) -> Read:
         if self._single is None:
-            return read_object(document, allow_unsupported=self._allow_unsupported)
-        return read_single(document, self._single, allow_unsupported=self._allow_unsupported)
+            return read_object(
+                document, allow_unsupported=self._allow_unsupported, keep_lines=self._keep_lines
+            )
+        return read_single(
+            document,
+            self._single,
+            allow_unsupported=self._allow_unsupported,
+            keep_lines=self._keep_lines,
+        )
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
+class _Part(NamedTuple):
     """The results of reading a text that begins on a line of the file."""
 
     line: int
     reads: tuple[Read, ...]
     objects: tuple[ConfigObject, ...]
+    rest: tuple[ConfigObject, ...]
     problems: tuple[Problem, ...]
     notes: tuple[Problem, ...]
     warnings: tuple[Problem, ...]
+    unreadable: str = ""
 
     @classmethod
     def of(cls, line: int, reads: tuple[Read, ...]) -> "_Part":
@@ -111,6 +140,7 @@ class _Part:
             line,
             reads,
             tuple(each.item for each in reads if each.item is not None),
+            tuple(each.rest for each in reads if each.rest is not None),
             tuple(problem for each in reads for problem in each.problems),
             tuple(note for each in reads for note in each.notes),
             tuple(warning for each in reads for warning in each.warnings),
@@ -118,7 +148,15 @@ class _Part:
 
     def moved_to(self, line: int) -> "_Part":
         by = line - self.line
-        return self if by == 0 else _Part.of(line, tuple(each.moved(by) for each in self.reads))
+        if by == 0:
+            return self
+        moved = _Part.of(line, tuple(each.moved(by) for each in self.reads))
+        return moved._replace(unreadable=self.unreadable)
+
+    def noting_unread(self, text: str) -> "_Part":
+        """Return the part with its text, if there is an object in it of which nothing was read."""
+        is_unread = any(each.problems and each.rest is None for each in self.reads)
+        return self._replace(unreadable=text) if is_unread else self
 
 
 def read_content(
@@ -133,6 +171,8 @@ def _content(parts: Sequence[_Part], problems: Sequence[Problem]) -> FileContent
     content = FileContent(
         objects=tuple(item for part in parts for item in part.objects),
         problems=(*problems, *(problem for part in parts for problem in part.problems)),
+        rest=tuple(item for part in parts for item in part.rest),
+        unreadable="".join(part.unreadable for part in parts),
         notes=tuple(note for part in parts for note in part.notes),
         warnings=tuple(warning for part in parts for warning in part.warnings),
     )

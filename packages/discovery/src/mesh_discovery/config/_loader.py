@@ -88,6 +88,7 @@ class ConfigLoader:
         mesh_networks: Path | None = None,
         allow_unsupported: bool = False,
         believe_timestamps: bool = False,
+        keep_lines: bool = False,
         clock: Callable[[], float] = time.time,
         read: Callable[[Path], bytes] = _read,
     ) -> None:
@@ -98,6 +99,7 @@ class ConfigLoader:
         allow_unsupported: kinds and fields that only Istio has are accepted and noted, instead of
             being mistakes.
         believe_timestamps: `creationTimestamp` counts between namespaces too.
+        keep_lines: objects know the lines of all their fields, which takes memory.
         clock: returns Unix seconds, as in the files' times.
         read: returns a file's bytes; raises OSError.
         """
@@ -109,6 +111,7 @@ class ConfigLoader:
         }
         """The files of which each is one object, and of which kind."""
         self._allow_unsupported = allow_unsupported
+        self._keep_lines = keep_lines
         self._clock = clock
         self._read = read
         self._tree: Tree | None = None
@@ -241,6 +244,10 @@ class ConfigLoader:
             self._known = known
             self._seen = self._all_seen()
 
+    def contents(self) -> tuple[FileContent, ...]:
+        """Return what was found in each file, right or wrong, at the last load."""
+        return tuple(each.content for each in self._seen.values())
+
     def seen(self) -> Mapping[str, _Status]:
         """Return what the files were like when they were loaded last, as `signature` does."""
         found = dict.fromkeys(self._tree.directories, _DIRECTORY) if self._tree is not None else {}
@@ -292,6 +299,7 @@ class ConfigLoader:
             str(path),
             single=self._single.get(str(path)),
             allow_unsupported=self._allow_unsupported,
+            keep_lines=self._keep_lines,
         )
 
 

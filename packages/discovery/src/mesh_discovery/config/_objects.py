@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from mesh_configfile import Document, FieldPath, Problem, Value, field_name, suggestion
-from mesh_configfile.shapes import Finding
+from mesh_configfile.mending import mended, restored
+from mesh_configfile.shapes import Finding, decode
 from mesh_discovery.config._seniority import BY_NAME
 from mesh_discovery.config.kinds._foreign_kinds import FOREIGN, is_foreign_kind
 from mesh_discovery.config.kinds._kind import Body, decoded
@@ -49,9 +50,14 @@ class ConfigObject:
     line: int
     lines: tuple[tuple[FieldPath, int], ...] = ()
     """The lines of the fields that can conflict with another object's, below `line`."""
+    unread: tuple[FieldPath, ...] = ()
+    """Of the rest of an object with mistakes: the fields that are not in it as they stand."""
+    left_out: tuple[FieldPath, ...] = ()
+    """Likewise: the items of lists that are not in it."""
 
     def problem(self, path: FieldPath, message: str) -> Problem:
         """Return the problem of a field, with its line or that of the nearest field around it."""
+        path = restored(path, self.left_out) if self.left_out else path
         lines, around = dict(self.lines), path
         while around and around not in lines:
             around = around[:-1]
@@ -76,11 +82,14 @@ class ConfigObject:
 class Read:
     """The result of reading a document: an object or problems.
 
-    notes: on fields without effect. warnings: of what has an effect that is hardly meant.
+    rest: of an object with problems, what is right in it, as an object that is valid by itself; it
+    is judged, and never served. notes: on fields without effect. warnings: of what has an effect
+    that is probably not meant.
     """
 
     item: ConfigObject | None
     problems: tuple[Problem, ...] = ()
+    rest: ConfigObject | None = None
     notes: tuple[Problem, ...] = ()
     warnings: tuple[Problem, ...] = ()
 
@@ -89,20 +98,29 @@ class Read:
         return Read(
             item=self.item.moved(by) if self.item is not None else None,
             problems=tuple(replace(each, line=each.line + by) for each in self.problems),
+            rest=self.rest.moved(by) if self.rest is not None else None,
             notes=tuple(replace(each, line=each.line + by) for each in self.notes),
             warnings=tuple(replace(each, line=each.line + by) for each in self.warnings),
         )
 
 
-def read_object(document: Document, *, allow_unsupported: bool = False) -> Read:
+def read_object(
+    document: Document, *, allow_unsupported: bool = False, keep_lines: bool = False
+) -> Read:
     """Make an object of a document with apiVersion, kind, metadata and spec.
 
     allow_unsupported: kinds and choices that only Istio has are noted, instead of being mistakes.
+    keep_lines: the object knows the lines of all its fields.
     """
-    reader = _Reader(document, allow_unsupported=allow_unsupported)
+    reader = _Reader(document, allow_unsupported=allow_unsupported, keep_lines=keep_lines)
     value = document.value
     if not isinstance(value, dict):
         reader.add((), "expected an object with apiVersion, kind, metadata and spec")
+        return reader.result()
+    if "kind" not in value and isinstance(value.get("workloads"), list):
+        reader.add(
+            (), f"is a file of mesh-local, which checks it: mesh-local check {document.file}"
+        )
         return reader.result()
     if is_unsupported_kind(value.get("apiVersion"), value.get("kind")):
         reader.unsupported(("kind",), f"{value['kind']} is not supported yet")
@@ -124,23 +142,22 @@ def read_object(document: Document, *, allow_unsupported: bool = False) -> Read:
     else:
         spec = reader.spec(value.get("spec"), kind, ("spec",), metadata)
     status = reader.status(value.get("status"), kind)
-    if metadata is None or spec is None:
-        return reader.result()
-    return reader.result(_object(document, kind, metadata, spec, status))
+    return reader.result(kind, metadata, spec, status)
 
 
 def read_single(
-    document: Document, kind: AnyKind = MESH_CONFIG, *, allow_unsupported: bool = False
+    document: Document,
+    kind: AnyKind = MESH_CONFIG,
+    *,
+    allow_unsupported: bool = False,
+    keep_lines: bool = False,
 ) -> Read:
     """Make the one object of a kind of Istio's mapping without kind, or of any document."""
     if isinstance(document.value, dict) and "kind" in document.value:
-        return read_object(document, allow_unsupported=allow_unsupported)
-    reader = _Reader(document, allow_unsupported=allow_unsupported)
+        return read_object(document, allow_unsupported=allow_unsupported, keep_lines=keep_lines)
+    reader = _Reader(document, allow_unsupported=allow_unsupported, keep_lines=keep_lines)
     metadata = Metadata(name="default")
-    spec = reader.spec(document.value, kind, (), metadata)
-    if spec is None:
-        return reader.result()
-    return reader.result(_object(document, kind, metadata, spec))
+    return reader.result(kind, metadata, reader.spec(document.value, kind, (), metadata))
 
 
 def documents_of(document: Document) -> Iterator[Document]:
@@ -173,30 +190,6 @@ def _foreign_kind(value: dict[str, Value]) -> str:
     return f"{name}.{group}" if group else name
 
 
-def _object(
-    document: Document,
-    kind: AnyKind,
-    metadata: Metadata,
-    spec: msgspec.Struct,
-    status: msgspec.Struct | None = None,
-) -> ConfigObject:
-    return ConfigObject(
-        kind=kind.name,
-        group=kind.group,
-        namespace=metadata.namespace,
-        name=metadata.name,
-        spec=spec,
-        status=status,
-        labels=tuple(sorted(metadata.labels.items())),
-        annotations=tuple(sorted(metadata.annotations.items())),
-        is_ending=metadata.deletion_timestamp is not None,
-        created=BY_NAME.age(metadata.namespace, metadata.creation_timestamp or ""),
-        file=document.file,
-        line=document.line,
-        lines=_lines(document) if kind is SERVICE_ENTRY else (),
-    )
-
-
 def _lines(document: Document) -> tuple[tuple[FieldPath, int], ...]:
     """Return the lines of hosts, addresses, ports and resolution alone, to save memory."""
     return tuple(
@@ -213,17 +206,67 @@ _TOLD_BY_LINE = ("addresses", "hosts", "ports", "resolution")
 class _Reader:
     """Gathers every mistake in one document."""
 
-    def __init__(self, document: Document, *, allow_unsupported: bool) -> None:
+    def __init__(self, document: Document, *, allow_unsupported: bool, keep_lines: bool) -> None:
         self._document = document
         self._allow_unsupported = allow_unsupported
+        self._keep_lines = keep_lines
+        self._unread: list[FieldPath] = []
+        """Fields with mistakes that the metadata and the spec do without."""
+        self._left_out: tuple[FieldPath, ...] = ()
         self._problems: list[Problem] = []
         self._notes: list[Problem] = []
         self._warnings: list[Problem] = []
 
-    def result(self, item: ConfigObject | None = None) -> Read:
-        if self._problems:
-            item = None
-        return Read(item, tuple(self._problems), tuple(self._notes), tuple(self._warnings))
+    def result(
+        self,
+        kind: AnyKind | None = None,
+        metadata: Metadata | None = None,
+        spec: msgspec.Struct | None = None,
+        status: msgspec.Struct | None = None,
+    ) -> Read:
+        """Return what was read; with problems, the object is the rest beside them."""
+        found: ConfigObject | None = None
+        if kind is not None and metadata is not None and spec is not None:
+            found = self._object(kind, metadata, spec, status)
+        problems = tuple(self._problems)
+        return Read(
+            item=None if problems else found,
+            problems=problems,
+            rest=found if problems else None,
+            notes=tuple(self._notes),
+            warnings=tuple(self._warnings),
+        )
+
+    def _object(
+        self,
+        kind: AnyKind,
+        metadata: Metadata,
+        spec: msgspec.Struct,
+        status: msgspec.Struct | None,
+    ) -> ConfigObject:
+        document = self._document
+        lines: tuple[tuple[FieldPath, int], ...] = ()
+        if self._keep_lines:
+            lines = tuple((path, line - document.line) for path, line in document.lines())
+        elif kind is SERVICE_ENTRY:
+            lines = _lines(document)
+        return ConfigObject(
+            kind=kind.name,
+            group=kind.group,
+            namespace=metadata.namespace,
+            name=metadata.name,
+            spec=spec,
+            status=status,
+            labels=tuple(sorted(metadata.labels.items())),
+            annotations=tuple(sorted(metadata.annotations.items())),
+            is_ending=metadata.deletion_timestamp is not None,
+            created=BY_NAME.age(metadata.namespace, metadata.creation_timestamp or ""),
+            file=document.file,
+            line=document.line,
+            lines=lines,
+            unread=tuple(self._unread),
+            left_out=self._left_out,
+        )
 
     def add(self, path: FieldPath, message: str) -> None:
         self._problems.append(self._document.problem(path, message))
@@ -248,7 +291,7 @@ class _Reader:
         group = version if isinstance(version, str) else ""
         kind = find_kind(group, name) if isinstance(name, str) else None
         if kind is None:
-            self.add(("kind",), f'unknown kind "{name}"; known kinds: {", ".join(KIND_NAMES)}')
+            self.add(("kind",), f'unknown kind "{name}"{suggestion(str(name), KIND_NAMES)}')
             return None
         wanted = " or ".join(kind.api_versions)
         if version is None:
@@ -266,6 +309,9 @@ class _Reader:
             return None
         metadata, findings = decoded(given, Metadata, ("metadata",))
         self._add_all(findings)
+        if metadata is None and (near := mended(given, Metadata, ("metadata",))) is not None:
+            metadata = decode(near.value, Metadata)
+            self._unread += near.unread
         if metadata is not None:
             try:
                 checked_segment(metadata.namespace, what="namespace")
@@ -284,20 +330,21 @@ class _Reader:
     def spec(
         self, value: Value, kind: AnyKind, path: FieldPath, metadata: Metadata | None
     ) -> msgspec.Struct | None:
-        """Read a spec; None when it is wrong, or accepted without effect."""
+        """Read a spec; what is right in one that is wrong, or None."""
         if value is None:
             value = {}
         if kind is MESH_CONFIG and isinstance(value, dict):
             value = self._without_unused(value, path)
         known = metadata if metadata is not None else Metadata(name="unknown")
-        spec: msgspec.Struct | None
-        spec, findings, warnings = kind.read(value, path, known)
-        self._add_all(findings)
-        for inner, message in warnings:
+        body = kind.read(value, path, known)
+        self._add_all(body.mistakes)
+        self._unread += body.unread
+        self._left_out = body.left_out
+        for inner, message in body.warnings:
             self._warnings.append(self._document.problem(inner, message))
-        if spec is not None and not findings:
-            for inner, message in kind.lacks(spec, known):
-                self.unsupported(path + inner, message)
+        for inner, message in body.lacks:
+            self.unsupported(inner, message)
+        spec: msgspec.Struct | None = body.spec if body.spec is not None else body.rest
         return spec
 
     def _without_unused(self, value: dict[str, Value], path: FieldPath) -> dict[str, Value]:

@@ -12,14 +12,14 @@ from mesh_discovery.config.kinds.destination_rule._kind import DESTINATION_RULE
 
 def read(spec: object) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
     """Return the mistakes and the warnings, by the names of their fields."""
-    _, mistakes, warnings = DESTINATION_RULE.read(
+    body = DESTINATION_RULE.read(
         spec,  # type: ignore[arg-type]
         (),
         Metadata(name="rule", namespace="shop"),
     )
     return (
-        [(field_name(path), text) for path, text in mistakes],
-        [(field_name(path), text) for path, text in warnings],
+        [(field_name(path), text) for path, text in body.mistakes],
+        [(field_name(path), text) for path, text in body.warnings],
     )
 
 

@@ -19,7 +19,8 @@ FILES = {"serverCertificate": "/c", "privateKey": "/k"}
 
 def read(spec: object) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
     """Return the mistakes and the warnings, by the names of their fields."""
-    _, mistakes, warnings = GATEWAY.read(spec, (), Metadata(name="gw", namespace="shop"))  # type: ignore[arg-type]
+    body = GATEWAY.read(spec, (), Metadata(name="gw", namespace="shop"))  # type: ignore[arg-type]
+    mistakes, warnings = body.mistakes, body.warnings
     return (
         [(field_name(path), text) for path, text in mistakes],
         [(field_name(path), text) for path, text in warnings],

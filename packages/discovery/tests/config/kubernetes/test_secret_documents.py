@@ -23,7 +23,8 @@ def encoded(**values: bytes) -> dict[str, str]:
 
 
 def read(**fields: Any) -> tuple[SecretFields | None, list[tuple[str, str]], list[tuple[str, str]]]:
-    spec, mistakes, warnings = SECRET.read(fields, (), Metadata(name="x"))
+    body = SECRET.read(fields, (), Metadata(name="x"))
+    spec, mistakes, warnings = body.spec, body.mistakes, body.warnings
     return (
         spec,
         [(field_name(path), text) for path, text in mistakes],

@@ -129,7 +129,8 @@ WITHOUT_EFFECT = {
 
 def read(text: str) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
     """Return the mistakes and warnings in a mesh config."""
-    _, mistakes, warnings = MESH_CONFIG.read(yaml.safe_load(text), (), Metadata(name="default"))
+    body = MESH_CONFIG.read(yaml.safe_load(text), (), Metadata(name="default"))
+    mistakes, warnings = body.mistakes, body.warnings
     return (
         [(field_name(path), message) for path, message in mistakes],
         [(field_name(path), message) for path, message in warnings],

@@ -18,9 +18,8 @@ from mesh_discovery.config.kinds.sidecar._kind import SIDECAR
 
 def read(text: str) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
     """Return the mistakes and the warnings, by the names of their fields."""
-    _, mistakes, warnings = SIDECAR.read(
-        yaml.safe_load(text), (), Metadata(name="s", namespace="shop")
-    )
+    body = SIDECAR.read(yaml.safe_load(text), (), Metadata(name="s", namespace="shop"))
+    mistakes, warnings = body.mistakes, body.warnings
     return (
         [(field_name(path), message) for path, message in mistakes],
         [(field_name(path), message) for path, message in warnings],

@@ -13,7 +13,8 @@ ROUTE = "route: [{destination: {host: r}}]"
 def told(text: str) -> list[str]:
     """Return the mistakes of a spec in YAML, each with its field."""
     metadata = Metadata(name="v", namespace="a")
-    _, mistakes, _ = VIRTUAL_SERVICE.read(yaml.safe_load(text), (), metadata)
+    body = VIRTUAL_SERVICE.read(yaml.safe_load(text), (), metadata)
+    mistakes = body.mistakes
     return [f"{field_name(path)}: {message}" for path, message in mistakes]
 
 

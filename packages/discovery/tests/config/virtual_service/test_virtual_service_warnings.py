@@ -13,9 +13,8 @@ ROUTE = "route: [{destination: {host: r}}]"
 def warned(text: str) -> list[str]:
     """Return the warnings of a spec in YAML, each with its field."""
     metadata = Metadata(name="v", namespace="a")
-    _, mistakes, warnings = VIRTUAL_SERVICE.read(
-        yaml.safe_load(text.replace("%s", ROUTE)), (), metadata
-    )
+    body = VIRTUAL_SERVICE.read(yaml.safe_load(text.replace("%s", ROUTE)), (), metadata)
+    mistakes, warnings = body.mistakes, body.warnings
     assert mistakes == []
     return [f"{field_name(path)}: {message}" for path, message in warnings]
 

@@ -42,7 +42,8 @@ def made(http: str, place: RoutePlace | None = None) -> list[dict[str, Any]]:
     """Return the routes of a list of HTTP routes in YAML."""
     text = "{hosts: [r], gateways: [mesh, g], http: [" + http.replace("%s", ROUTE) + "]}"
     ((document, *_), problems) = read_documents(text, file="x.yaml")
-    spec, mistakes, _ = VIRTUAL_SERVICE.read(document.value, (), Metadata(name="v", namespace="a"))
+    body = VIRTUAL_SERVICE.read(document.value, (), Metadata(name="v", namespace="a"))
+    spec, mistakes = body.spec, body.mistakes
     assert (problems, mistakes) == ((), [])
     assert spec is not None
     resolved = resolved_spec(spec, "a", "cluster.local")

@@ -17,7 +17,8 @@ def made(name: str, spec: str, namespace: str = "a") -> ConfigObject:
     ((document, *_), problems) = read_documents(spec, file="x.yaml")
     assert not problems
     metadata = Metadata(name=name, namespace=namespace)
-    read, mistakes, _ = VIRTUAL_SERVICE.read(document.value, (), metadata)
+    body = VIRTUAL_SERVICE.read(document.value, (), metadata)
+    read, mistakes = body.spec, body.mistakes
     assert read is not None, mistakes
     assert mistakes == []
     return ConfigObject(

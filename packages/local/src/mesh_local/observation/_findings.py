@@ -30,11 +30,13 @@ class Findings:
     problems: mistakes; the control plane would not start.
     unreachable: configuration that is valid, but that no request can reach.
     notes: configuration that is accepted and has no effect.
+    warnings: configuration that has an effect which is probably not meant.
     """
 
     problems: tuple[str, ...] = ()
     unreachable: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 class Places:
@@ -98,6 +100,7 @@ def check_mesh(plan: MeshPlan, *, allow_unsupported: bool = False) -> Findings:
             problems=tuple(places.with_user_places(str(each)) for each in checked.problems),
             unreachable=tuple(places.with_user_places(str(each)) for each in checked.unreachable),
             notes=tuple(places.with_user_places(str(each)) for each in checked.notes),
+            warnings=tuple(places.with_user_places(str(each)) for each in checked.warnings),
         )
 
 

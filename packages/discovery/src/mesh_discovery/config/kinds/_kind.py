@@ -1,17 +1,37 @@
 """A kind of configuration object: how its documents are recognised, read and validated."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Generic, TypeVar
 
 import msgspec
 
 from mesh_configfile import FieldPath, Value
+from mesh_configfile.mending import Reduced, touches
 from mesh_configfile.shapes import Finding, decode, differences
 from mesh_discovery.config.kinds._metadata import Metadata
 
 SpecT = TypeVar("SpecT", bound=msgspec.Struct)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadBody(Generic[SpecT]):
+    """The body of a document: a spec, or mistakes and what there is beside them.
+
+    spec: None if there are mistakes. rest: then a valid spec of all that is right, if there is any;
+    unread: the fields that are not in it as they stand, or were made up for it; left_out: the items
+    of lists that are not in it. lacks: what is valid and not supported. Paths are those of the
+    document.
+    """
+
+    spec: SpecT | None = None
+    mistakes: list[Finding] = field(default_factory=list)
+    rest: SpecT | None = None
+    unread: tuple[FieldPath, ...] = ()
+    left_out: tuple[FieldPath, ...] = ()
+    warnings: list[Finding] = field(default_factory=list)
+    lacks: list[Finding] = field(default_factory=list)
 
 
 class Body(StrEnum):
@@ -53,20 +73,63 @@ class Kind(Generic[SpecT]):
         prefix = f"{self.group}/" if self.group else ""
         return [f"{prefix}{version}" for version in self.versions]
 
-    def read(
-        self, value: Value, path: FieldPath, metadata: Metadata
-    ) -> tuple[SpecT | None, list[Finding], list[Finding]]:
-        """Read a spec; return what is wrong with it, and the warnings.
+    def read(self, value: Value, path: FieldPath, metadata: Metadata) -> ReadBody[SpecT]:
+        """Read the body of a document; paths of what is found begin with `path`.
 
-        How fields go together is looked at once each of them is right.
+        Beside fields that are wrong all others are judged, also how they go together. Nothing is
+        told of what follows from a mistake that is told.
         """
-        spec, findings = decoded(value, self.spec, path)
-        warnings: list[Finding] = []
-        if spec is not None:
-            findings = [(path + inner, text) for inner, text in self.validate(spec, metadata)]
-            if not findings:
-                warnings = [(path + inner, text) for inner, text in self.warn(spec, metadata)]
-        return spec, findings, warnings
+        spec, mistakes = decoded(value, self.spec, path)
+        if spec is not None and not (found := list(self.validate(spec, metadata))):
+            return ReadBody(
+                spec=spec,
+                warnings=_below(path, self.warn(spec, metadata)),
+                lacks=_below(path, self.lacks(spec, metadata)),
+            )
+        reduced = Reduced(value)
+        if spec is None:
+            if not reduced.mend(self.spec):
+                return ReadBody(mistakes=mistakes)
+            unread, values = tuple(reduced.unread), tuple(reduced.values)
+            spec = decode(reduced.value, self.spec)
+            found = [
+                each
+                for each in self.validate(spec, metadata)
+                if not touches(each[0], unread) and not _is_beside(each[0], values)
+            ]
+        mistakes += _below(path, found)
+        rest = self._without_mistakes(reduced, metadata)
+        if rest is None:
+            return ReadBody(mistakes=mistakes)
+        warnings = [
+            each
+            for each in reduced.untouched(self.warn(rest, metadata))
+            if not _is_beside(each[0], reduced.values)
+            and not _is_behind_a_match(each[0], reduced.unread)
+        ]
+        return ReadBody(
+            mistakes=mistakes,
+            rest=rest,
+            unread=tuple(path + each for each in reduced.unread),
+            left_out=tuple(path + each for each in reduced.left_out),
+            warnings=_below(path, warnings),
+            lacks=_below(path, reduced.untouched(self.lacks(rest, metadata))),
+        )
+
+    def _without_mistakes(self, reduced: Reduced, metadata: Metadata) -> SpecT | None:
+        """Return a valid spec without what is wrong in one that can be decoded.
+
+        Where leaving a field out does not help, what is around it is left out. None if nothing
+        valid is left.
+        """
+        while reduced.mend(self.spec):
+            spec = decode(reduced.value, self.spec)
+            found = next(self.validate(spec, metadata), None)
+            if found is None:
+                return spec
+            if not reduced.leave_out(found[0]):
+                return None
+        return None
 
 
 def decoded(
@@ -83,3 +146,36 @@ def decoded(
         return decode(value, fields), []
     except msgspec.ValidationError as error:
         return None, [(path, str(error))]
+
+
+def _is_beside(path: FieldPath, values: Iterable[FieldPath]) -> bool:
+    """Tell whether a field may be right or wrong by a value beside it, which was not read."""
+    return any(path[:-1] == each[:-1] for each in values)
+
+
+def _is_behind_a_match(path: FieldPath, unread: Iterable[FieldPath]) -> bool:
+    """Tell whether a field is of a rule behind one that takes other requests than it says.
+
+    Without a match that was not read it seems to take them all, and leaves none to those behind it.
+    """
+    for each in unread:
+        at = each.index(_MATCH) - 1 if _MATCH in each[1:] else 0
+        if (
+            at > 0
+            and len(path) > at
+            and path[:at] == each[:at]
+            and _index(path[at]) > _index(each[at])
+        ):
+            return True
+    return False
+
+
+def _index(part: str | int) -> int:
+    return part if isinstance(part, int) else -1
+
+
+_MATCH = "match"
+
+
+def _below(path: FieldPath, found: Iterable[Finding]) -> list[Finding]:
+    return [(path + inner, text) for inner, text in found]

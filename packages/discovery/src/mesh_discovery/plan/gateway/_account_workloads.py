@@ -46,6 +46,11 @@ def account_workloads(
     )
 
 
+def known_labels(model: MeshModel, namespace: str) -> frozenset[Labels]:
+    """Return the labels of the known workloads of a namespace, whatever their accounts."""
+    return frozenset(each.labels for each in _known(model, namespace) if each.labels)
+
+
 def _known(model: MeshModel, namespace: str) -> Iterator[AccountWorkload]:
     cluster = model.made.inputs.cluster
     yield from _of_objects(cluster.entries.of_namespace(namespace))

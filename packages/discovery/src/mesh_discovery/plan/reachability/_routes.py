@@ -157,7 +157,10 @@ class JudgedRoutes:
             yield from kept_at_home(item, made)
             for path, message in made.unused:
                 yield item.problem(("spec", *path), message)
-            yield from missing_destinations(item, self.rules.hosts.have, self.rules.have_subset)
+            hosts = self.rules.hosts
+            yield from missing_destinations(
+                item, hosts.have, self.rules.have_subset, ports_of=hosts.ports.get
+            )
 
     def _unnamed(self, thing: Place, place: Place) -> Iterator[Problem]:
         """Yield the problem of a delegate, if no object but itself has to do with it."""

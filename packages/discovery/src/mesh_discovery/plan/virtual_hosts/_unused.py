@@ -5,6 +5,7 @@ VirtualService may govern the same host; a destination may be no service, or a s
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Set as AbstractSet
 
 from mesh_configfile import FieldPath, Problem
 from mesh_discovery.config._objects import ConfigObject
@@ -79,11 +80,16 @@ def _always_applies(found: VirtualService) -> bool:
 
 
 def missing_destinations(
-    item: ConfigObject, has_host: Callable[[str], bool], has_subset: Callable[[str, str], bool]
+    item: ConfigObject,
+    has_host: Callable[[str], bool],
+    has_subset: Callable[[str, str], bool],
+    *,
+    ports_of: Callable[[str], AbstractSet[int] | None],
 ) -> Iterator[Problem]:
     """Yield the destinations of an object that lead nowhere.
 
-    has_subset: tells whether a rule of a host has a subset.
+    has_subset: tells whether a rule of a host has a subset. ports_of: returns the ports of a host,
+    None if they are not known.
     """
     for path, destination in destinations_of(item.spec):
         host = full_host(destination.host, item.namespace)
@@ -97,6 +103,14 @@ def missing_destinations(
                 (*path, "subset"),
                 f'no DestinationRule for {host} has the subset "{destination.subset}": what is '
                 "sent there is answered with 503, or closed",
+            )
+        ports, number = ports_of(host), destination.port_number
+        if ports is not None and number is not None and number not in ports:
+            listed = ", ".join(map(str, sorted(ports))) or "none"
+            yield item.problem(
+                (*path, "port", "number"),
+                f"the service {host} has no port {number}, its ports are {listed}: what is sent "
+                "there is answered with 503, or closed",
             )
 
 

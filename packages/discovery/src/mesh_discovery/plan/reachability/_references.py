@@ -1,0 +1,148 @@
+"""The names in rules that others define, and which of them can't be judged.
+
+Beside mistakes it is not known what is defined: a service may have an unreadable name, or stand in
+a text that is no YAML. What is named only there is not told as missing.
+"""
+
+from collections.abc import Iterable, Iterator
+from enum import StrEnum
+from typing import NamedTuple
+
+from mesh_configfile import FieldPath, Problem
+from mesh_configfile.mending import touches
+from mesh_discovery.config._objects import ConfigObject
+from mesh_discovery.config.kinds._service_entry import ServiceEntrySpec
+from mesh_discovery.config.kinds.destination_rule._spec import DestinationRuleSpec, TrafficPolicy
+from mesh_discovery.config.kinds.gateway._spec import GatewaySpec
+from mesh_discovery.config.kinds.kubernetes._secret import SecretFields
+from mesh_discovery.config.kinds.kubernetes._service import KubernetesServiceSpec
+from mesh_discovery.config.kinds.sidecar._spec import SidecarSpec
+from mesh_discovery.config.kinds.virtual_service._kind import VIRTUAL_SERVICE
+from mesh_discovery.config.kinds.virtual_service._spec import VirtualServiceSpec
+from mesh_discovery.model._model import MeshModel
+from mesh_discovery.model._short_names import full_host
+from mesh_discovery.plan.gateway._unused import is_translated
+from mesh_discovery.plan.reachability._known_hosts import NO_HOSTS
+from mesh_discovery.plan.reachability._rules import JudgedRules
+from mesh_discovery.plan.virtual_hosts._unused import destinations_of, missing_destinations
+
+
+class Sort(StrEnum):
+    """The sorts of names."""
+
+    SERVICE = "service"
+    PORT = "port of a service"
+    SUBSET = "subset of a service"
+    GATEWAY = "Gateway"
+    SECRET = "Secret"  # noqa: S105 - a sort of objects
+
+
+class Reference(NamedTuple):
+    """A name in a rule. at: its field, as a problem. name: of a port or subset, its service's."""
+
+    sort: Sort
+    name: str
+    at: Problem
+
+
+def references(objects: Iterable[ConfigObject]) -> Iterator[Reference]:
+    """Yield the names that rules have and other objects define."""
+    for item in objects:
+        for sort, name, path in _names_in(item):
+            yield Reference(sort, name, item.problem(path, ""))
+
+
+_Named = tuple[Sort, str, FieldPath]
+
+
+def _names_in(item: ConfigObject) -> Iterator[_Named]:
+    match item.spec:
+        case VirtualServiceSpec() as spec:
+            for index, gateway in enumerate(spec.gateways):
+                yield Sort.GATEWAY, gateway, ("spec", "gateways", index)
+            for path, destination in destinations_of(spec):
+                host = full_host(destination.host, item.namespace)
+                yield Sort.SERVICE, host, (*path, "host")
+                yield Sort.SUBSET, host, (*path, "subset")
+                yield Sort.PORT, host, (*path, "port", "number")
+        case DestinationRuleSpec() as rule:
+            host = full_host(rule.host, item.namespace)
+            yield Sort.SERVICE, host, ("spec", "host")
+            yield from _ports(rule.traffic_policy, host, ("spec", "trafficPolicy"))
+            for at, each in enumerate(rule.subsets):
+                path = ("spec", "subsets", at, "trafficPolicy")
+                yield from _ports(each.traffic_policy, host, path)
+        case GatewaySpec() as gateways:
+            yield from _secrets(gateways)
+        case SidecarSpec(egress=egress):
+            for at, listener in enumerate(egress):
+                for index, shown in enumerate(listener.hosts):
+                    host = shown.rpartition("/")[2]
+                    yield Sort.SERVICE, host, ("spec", "egress", at, "hosts", index)
+
+
+def _ports(policy: TrafficPolicy | None, host: str, path: FieldPath) -> Iterator[_Named]:
+    for at in range(len(policy.port_level_settings) if policy is not None else 0):
+        yield Sort.PORT, host, (*path, "portLevelSettings", at, "port", "number")
+
+
+def _secrets(spec: GatewaySpec) -> Iterator[_Named]:
+    for at, server in enumerate(spec.servers):
+        for name in server.tls.credentials if server.tls is not None else ():
+            for field in ("credentialName", "credentialNames", "caCertCredentialName"):
+                yield Sort.SECRET, name, ("spec", "servers", at, "tls", field)
+
+
+class Undecided:
+    """The names that may be defined in what could not be read."""
+
+    def __init__(self, objects: Iterable[ConfigObject], unreadable: str) -> None:
+        """unreadable: the texts of which nothing was read."""
+        self._unreadable = unreadable
+        self._names = {found for each in objects if each.unread for found in _undecided(each)}
+
+    def has(self, found: Reference) -> bool:
+        """Tell whether it can't be said that a name is not defined."""
+        return (
+            not self._names.isdisjoint({(found.sort, ""), (found.sort, found.name)})
+            or found.name.partition(".")[0].rpartition("/")[2] in self._unreadable
+        )
+
+
+_NAME: FieldPath = ("metadata", "name")
+
+
+def _undecided(item: ConfigObject) -> Iterator[tuple[Sort, str]]:
+    """Yield what an object may define beside what was read of it; an empty name: any."""
+    match item.spec:
+        case ServiceEntrySpec(hosts=hosts):
+            if touches(("spec", "hosts"), item.unread):
+                yield from ((sort, "") for sort in (Sort.SERVICE, Sort.PORT, Sort.SUBSET))
+            if touches(("spec", "ports"), item.unread):
+                yield from ((Sort.PORT, host) for host in hosts)
+        case KubernetesServiceSpec():
+            if touches(_NAME, item.unread):
+                yield Sort.SERVICE, ""
+            if touches(("spec", "ports"), item.unread):
+                yield Sort.PORT, ""
+        case DestinationRuleSpec(host=host):
+            if touches(("spec", "host"), item.unread):
+                yield Sort.SUBSET, ""
+            if touches(("spec", "subsets"), item.unread):
+                yield Sort.SUBSET, full_host(host, item.namespace)
+        case GatewaySpec() if touches(_NAME, item.unread):
+            yield Sort.GATEWAY, ""
+        case SecretFields() if touches(_NAME, item.unread):
+            yield Sort.SECRET, ""
+        case _:
+            pass
+
+
+def missing_subsets(model: MeshModel) -> Iterator[Problem]:
+    """Yield the destinations whose subset no rule has, whether there is a service or not."""
+    rules, _ = JudgedRules().after(model, NO_HOSTS)
+    for item in model.rules.of_kind(VIRTUAL_SERVICE):
+        if not is_translated(item):
+            yield from missing_destinations(
+                item, lambda _: True, rules.have_subset, ports_of=lambda _: None
+            )

@@ -1,0 +1,69 @@
+"""Finds rules for workloads of certain labels of which no known workload has them.
+
+The labels of a proxy are its own word, and a proxy that no object knows may have them. So it is
+judged only where workloads of the namespace are known, and no more than a warning.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from mesh_configfile import FieldPath, Problem
+from mesh_discovery.config._objects import ConfigObject
+from mesh_discovery.config.kinds._peer_authentication import PeerAuthenticationSpec
+from mesh_discovery.config.kinds.authorization_policy._spec import AuthorizationPolicySpec
+from mesh_discovery.config.kinds.destination_rule._spec import DestinationRuleSpec
+from mesh_discovery.config.kinds.envoy_filter._spec import EnvoyFilterSpec
+from mesh_discovery.config.kinds.request_authentication._spec import RequestAuthenticationSpec
+from mesh_discovery.config.kinds.sidecar._spec import SidecarSpec
+from mesh_discovery.config.kinds.telemetry._spec import TelemetrySpec
+from mesh_discovery.model._model import MeshModel
+from mesh_discovery.plan.gateway._account_workloads import known_labels
+
+
+def selections_of_nothing(objects: Iterable[ConfigObject], model: MeshModel) -> Iterator[Problem]:
+    """Yield a warning for each object whose labels no known workload of its namespace has."""
+    known: dict[str, frozenset[tuple[tuple[str, str], ...]]] = {}
+    root = model.mesh_config.root_namespace
+    objects = tuple(objects)
+    undecided = {each.namespace for each in objects if _has_unread_labels(each)}
+    for item in objects:
+        found = _selection(item)
+        if found is None or item.namespace == root or item.namespace in undecided:
+            continue
+        path, labels = found
+        if item.namespace not in known:
+            known[item.namespace] = known_labels(model, item.namespace)
+        workloads = known[item.namespace]
+        if workloads and not any(labels.items() <= dict(each).items() for each in workloads):
+            wanted = ", ".join(f"{key}={value}" for key, value in sorted(labels.items()))
+            yield item.problem(
+                path,
+                f"no workload that is known in namespace {item.namespace} has the labels {wanted}: "
+                "it holds for none of them",
+            )
+
+
+def _selection(item: ConfigObject) -> tuple[FieldPath, Mapping[str, str]] | None:
+    """Return the labels of workloads that an object is for, and their field; None for all."""
+    labels: Mapping[str, str]
+    match item.spec:
+        case (
+            PeerAuthenticationSpec(selector=selector)
+            | AuthorizationPolicySpec(selector=selector)
+            | RequestAuthenticationSpec(selector=selector)
+            | TelemetrySpec(selector=selector)
+        ) if selector is not None:
+            path, labels = ("spec", "selector", "matchLabels"), selector.match_labels
+        case DestinationRuleSpec(workload_selector=by_match) if by_match is not None:
+            path, labels = ("spec", "workloadSelector", "matchLabels"), by_match.match_labels
+        case (
+            SidecarSpec(workload_selector=by_labels) | EnvoyFilterSpec(workload_selector=by_labels)
+        ) if by_labels is not None:
+            path, labels = ("spec", "workloadSelector", "labels"), by_labels.labels
+        case _:
+            return None
+    return (path, labels) if labels else None
+
+
+def _has_unread_labels(item: ConfigObject) -> bool:
+    """Tell whether an object may be a workload with other labels than were read."""
+    return any("labels" in path or "endpoints" in path for path in item.unread)
