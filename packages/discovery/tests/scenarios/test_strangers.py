@@ -16,6 +16,8 @@ spec:
   metadata: {labels: {app: pay}}
   template: {serviceAccount: pay}
 """
+FOR_DEFAULT = GROUP.replace("serviceAccount: pay", "labels: {}")
+"""A template without an account is for `default`, and not for every account of its namespace."""
 SERVICE = entry(
     "pay",
     "hosts: [pay.b.svc.cluster.local], location: MESH_INTERNAL, resolution: STATIC, "
@@ -33,9 +35,9 @@ SECRET = {"authorization": "Bearer secret"}
 every_mode = pytest.mark.parametrize("mode", ["STRICT", "PERMISSIVE"])
 
 
-async def mesh(scene: Scene, mode: str) -> MeshEnvoy:
+async def mesh(scene: Scene, mode: str, group: str = GROUP) -> MeshEnvoy:
     """Return the caller in a mesh with the service, which has no endpoint yet."""
-    await scene.apply(service=SERVICE, group=GROUP, mode=peer_authentication(mode))
+    await scene.apply(service=SERVICE, group=group, mode=peer_authentication(mode))
     return await scene.sidecar("c", namespace="a", service_account="c")
 
 
@@ -46,10 +48,16 @@ async def calls(caller: MeshEnvoy, *, times: int = 20) -> list[int]:
 
 
 @every_mode
-@pytest.mark.parametrize("account", ["", "thief"])
-async def test_a_stranger_joins_no_service(scene: Scene, mode: str, account: str) -> None:
+@pytest.mark.parametrize(
+    ("account", "group"),
+    [("", GROUP), ("thief", GROUP), ("thief", FOR_DEFAULT)],
+    ids=["in plaintext", "another account", "another account, the group names none"],
+)
+async def test_a_stranger_joins_no_service(
+    scene: Scene, mode: str, account: str, group: str
+) -> None:
     """In plaintext, and over TLS as another service account of the group's namespace."""
-    caller = await mesh(scene, mode)
+    caller = await mesh(scene, mode, group)
     thief = await scene.echo("thief")
     credentials = shown(scene.plane.authority, "b", account) if account else None
 
