@@ -16,11 +16,17 @@ import pytest
 from mesh_testkit import PATIENCE_S, until
 from mesh_testkit.certificates import Authority, Issued
 from relays import server_credentials
-from upstream_planes import ads, config_for, end_of, exchange
+from upstream_planes import (
+    ads,
+    config_for,
+    end_of,
+    exchange,
+    fail_until_delays_are_long,
+    reason_of_failure,
+)
 from xds_proxy import ClientCertificate, UpstreamConfig
 from xds_proxy.testing import ControlPlane, ControlPlaneStream, control_plane
 from xds_proxy.upstream._control_planes import ControlPlanes, control_planes
-from xds_proxy.upstream._upstream_error import UpstreamError
 
 
 @pytest.fixture
@@ -52,21 +58,6 @@ async def _both(
             yield plane, planes
 
 
-async def _reason(planes: ControlPlanes) -> str:
-    with pytest.raises(UpstreamError) as caught:
-        async with ads(planes):
-            pass
-    return caught.value.reason
-
-
-async def _fail_until_delays_are_long(planes: ControlPlanes) -> None:
-    """So that a change of a file makes a difference; without waiting for the delays themselves."""
-    while planes._selection.places[0].again.last_s < 2.0:
-        await _reason(planes)
-        planes._selection.retry_now()
-    await _reason(planes)
-
-
 def _shown(stream: ControlPlaneStream) -> list[str]:
     """Return the names in the certificate that the relay showed."""
     names = stream._context.auth_context().get("x509_subject_alternative_name", ())
@@ -90,7 +81,7 @@ async def test_a_root_that_is_replaced_is_for_new_streams_and_old_ones_live_on(
         async with ads(planes) as call:
             stream = await exchange(call, plane)
             root.write_bytes(Authority().root_pem)
-            assert "wrong root certificate" in await _reason(planes)
+            assert "wrong root certificate" in await reason_of_failure(planes)
             await stream.send(b"still here")
             assert await call.read() == b"still here"
         root.write_bytes(authority.root_pem)
@@ -112,7 +103,7 @@ async def test_a_root_that_is_replaced_during_an_outage_is_tried_at_once(
     else:
         root.write_bytes(Authority().root_pem)
     async with _both(authority, root) as (plane, planes):
-        await _fail_until_delays_are_long(planes)
+        await fail_until_delays_are_long(planes)
         watch_began = planes._watches_files
         await watch_began.wait()
         # A delay that no test would wait for: only the file's change can end it.
@@ -162,7 +153,7 @@ async def test_a_root_file_that_is_none_is_said_and_a_good_one_is_used(
     root.unlink()
     make(root)
     async with _both(authority, root) as (plane, planes):
-        reason = await _reason(planes)
+        reason = await reason_of_failure(planes)
         assert said in reason
         assert str(root) in reason or not said
         if root.is_dir():
@@ -223,7 +214,7 @@ async def test_the_workloads_own_certificate_stands_in_for_a_token_that_is_no_go
         own=lambda: held[0] if held else None,
         token=path,
     ) as (plane, planes):
-        assert await _reason(planes)  # neither is there
+        assert await reason_of_failure(planes)  # neither is there
         for name in ("spiffe://mesh/ns/a/sa/b", "spiffe://mesh/ns/c/sa/d"):
             held[:] = [_own(authority.issue(name))]
             async with ads(planes) as call:
@@ -267,7 +258,7 @@ async def test_a_token_that_is_replaced_goes_with_the_next_stream_and_waits_end(
 ) -> None:
     path = tmp_path / "token"
     async with _both(authority, root, token=path) as (plane, planes):
-        await _fail_until_delays_are_long(planes)
+        await fail_until_delays_are_long(planes)
         await planes._watches_files.wait()
         planes._selection.places[0].again.due_at += 100 * PATIENCE_S
         path.write_text("first")

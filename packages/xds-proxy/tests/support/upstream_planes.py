@@ -15,6 +15,7 @@ from pathlib import Path
 
 import grpc
 import grpc.aio
+import pytest
 
 from mesh_lifecycle import Backoff
 from mesh_testkit import PATIENCE_S
@@ -73,6 +74,25 @@ async def patiently(planes: ControlPlanes) -> AsyncIterator[ControlPlaneCall]:
                 break
             await planes.wait_to_retry()
         yield call
+
+
+async def reason_of_failure(planes: ControlPlanes) -> str:
+    """Try to open a stream, which must fail, and return why."""
+    with pytest.raises(UpstreamError) as caught:
+        async with ads(planes):
+            pass
+    return caught.value.reason
+
+
+async def fail_until_delays_are_long(planes: ControlPlanes) -> None:
+    """Fail until the outage has lasted: files are watched then, and their changes end a delay.
+
+    The delays themselves are not waited for.
+    """
+    while planes._selection.places[0].again.last_s < 2.0:
+        await reason_of_failure(planes)
+        planes._selection.retry_now()
+    await reason_of_failure(planes)
 
 
 async def exchange(call: ControlPlaneCall, plane: ControlPlane) -> ControlPlaneStream:
