@@ -37,6 +37,9 @@ class Envoy:
     async def config_dump(self, _query: str, /) -> Mapping[str, JSON]:
         return {}
 
+    async def wait_retained(self, _timeout_s: float, /) -> None:
+        """It listens nowhere."""
+
     async def wait_down(self) -> None:
         await self.ended.wait()
         self.ended.clear()

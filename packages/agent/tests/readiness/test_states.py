@@ -1,7 +1,10 @@
 """Every state of a real Envoy, and what the agent says of it at `/healthz/ready`."""
 
 import asyncio
+import os
+import signal
 from collections.abc import AsyncIterator
+from http import HTTPStatus
 from pathlib import Path
 
 import pytest_asyncio
@@ -40,6 +43,32 @@ async def test_not_received_then_partly_then_initialising_then_ready(agent: Runn
     status = await agent.status()
     assert status["conditions"] == {"certificate": "", "envoy": ""}
     assert set(status["details"].values()) == {""}
+
+
+def envoy_runs(pid: int) -> bool:
+    """Say whether it may have sockets still: a process that was not waited for has none."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return not stat.rpartition(")")[2].startswith(" Z")
+
+
+async def test_no_connection_is_refused_from_ready_on_even_if_envoy_is_killed_at_once(
+    agent: RunningAgent,
+) -> None:
+    pid = (await agent.status())["envoy"]["pid"]
+    await agent.plane.give_all(listener("web"))
+    while (await agent.ask("/healthz/ready"))[0] != HTTPStatus.OK:
+        pass  # at once: the moment after Envoy got ready is what this is about
+    os.kill(pid, signal.SIGKILL)
+    await until(lambda: not envoy_runs(pid), what="Envoy's end")
+    reader, writer = await asyncio.open_connection(own_address(), LISTENER_PORT)
+    try:
+        writer.write(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n")
+        assert (await reader.readline()).split()[1] == b"200"
+    finally:
+        writer.close()
 
 
 async def test_rejected_is_told_in_envoy_s_words(agent: RunningAgent) -> None:

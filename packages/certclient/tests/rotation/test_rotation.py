@@ -1,6 +1,7 @@
 """Rotation against a clock that the tests turn and an authority that does as it is told."""
 
 import asyncio
+import errno
 import itertools
 import logging
 from collections.abc import AsyncIterator, Iterator
@@ -352,6 +353,22 @@ async def test_a_bug_in_the_authority_does_not_end_rotation(
         authority.fail(asyncio.CancelledError)
         await clock.advance(5)
         assert certificates.last_error == "unexpected RuntimeError"
+        authority.answer()
+        await clock.advance(60)
+        assert certificates.latest is not None
+
+
+async def test_a_machine_without_file_descriptors_is_told_in_one_line(
+    config: RotationConfig,
+    authority: FakeAuthority,
+    clock: ManualClock,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    authority.fail(lambda: OSError(errno.EMFILE, "Too many open files"))
+    async with keep_fresh(config, authority, clock=clock) as certificates:
+        await clock.settle()
+        assert certificates.last_error == "OSError: [Errno 24] Too many open files"
+        assert not any(record.exc_info for record in caplog.records)
         authority.answer()
         await clock.advance(60)
         assert certificates.latest is not None

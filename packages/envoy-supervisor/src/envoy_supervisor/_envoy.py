@@ -6,7 +6,7 @@ import asyncio
 import logging
 import signal
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from datetime import timedelta
 
@@ -136,6 +136,20 @@ class Envoy:
         A hot restart does not count. Returns at once until the next process is started.
         """
         await self._supervisor.status.down.wait()
+
+    async def wait_retained(self, timeout_s: float) -> None:
+        """Wait until the sockets of the Envoy that serves are retained, or it ends.
+
+        From then on a crash refuses no connection; before, one does. Returns after the time all the
+        same: an Envoy that can't be asked for its sockets serves as well as any.
+
+        timeout_s: seconds; a fetch takes some milliseconds, a listener that warms may take long.
+        """
+        status = self._supervisor.status
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                await status.ready.wait()
+                await self._supervisor.retention.wait_settled()
 
     async def wait_exit(self) -> Exit:
         """Wait until Envoy has ended for good: stopped, or given up after too many crashes."""

@@ -31,6 +31,8 @@ STATS_FILTER = (
     r"|^server\.state$|^listener_manager\.workers_started$|^cluster_manager\.warming_clusters$"
 )
 
+_MOST_FOR_SOCKETS_S = 1.0
+"""Some milliseconds are enough unless a listener warms; a service need not wait for that."""
 _SLOWEST_POLL_S = 1.0
 _SLOWER = 1.05
 """Of each wait for the next reading: about a twentieth of the time that Envoy has taken so far."""
@@ -53,6 +55,9 @@ class WatchedEnvoy(Protocol):
 
     @property
     def admin(self) -> HasStats: ...
+
+    async def wait_retained(self, timeout_s: float, /) -> None:
+        """Wait until a crash would refuse no connection."""
 
     async def wait_down(self) -> None:
         """Wait until a process ends and no other Envoy serves in its place."""
@@ -81,6 +86,8 @@ async def watch_envoy(
     """
     while True:
         await _until_good(envoy, ready, poll_s, relay, needs_listeners=needs_listeners)
+        # Who is ready gets connections, and they shall outlive an Envoy that crashes at once.
+        await envoy.wait_retained(_MOST_FOR_SOCKETS_S)
         ready.set()
         log.info("envoy ready", extra={"pid": envoy.pid})
         await envoy.wait_down()

@@ -60,6 +60,9 @@ class CertificateRequests:
             return Failure(reason=str(error), refused=True)
         except CertClientError as error:
             return Failure(reason=str(error), refused=False)
+        except OSError as error:
+            # Of the machine, such as no free file descriptor: a trial handshake needs some.
+            return Failure(reason=f"{type(error).__name__}: {error}", refused=False)
         except Exception as error:
             # The authority is the caller's object, and a bug in it must not end rotation.
             log.exception("certificate authority client failed unexpectedly")

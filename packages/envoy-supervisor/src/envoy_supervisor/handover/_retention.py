@@ -77,6 +77,8 @@ class SocketRetention:
         self._events: deque[retention.Event] = deque()
         self._handling = False
         self._fetching = asyncio.Lock()
+        self._settled = asyncio.Event()
+        self._settled.set()
 
     @property
     def count(self) -> int:
@@ -93,6 +95,10 @@ class SocketRetention:
         """Waits until no answer is outstanding."""
         async with self._fetching:
             pass
+
+    async def wait_settled(self) -> None:
+        """Waits until Envoy's sockets are retained, or nothing is under way to retain them."""
+        await self._settled.wait()
 
     def envoy_ready(self, envoy: ServingEnvoy) -> None:
         """Retains the sockets of a process that has become ready."""
@@ -161,6 +167,10 @@ class SocketRetention:
                     self._do(action)
         finally:
             self._handling = False
+        if self._state.fetch is None and not self._state.listeners_changing:
+            self._settled.set()
+        else:
+            self._settled.clear()
 
     def _do(self, action: retention.Action) -> None:
         match action:
