@@ -1,5 +1,6 @@
 """The bookshop as its README walks through it: versions, weights, faults, a failover, access."""
 
+import asyncio
 import re
 import shutil
 import sys
@@ -45,6 +46,18 @@ class Bookshop:
         return found
 
 
+async def run_discovery(*arguments: str) -> tuple[int | None, str]:
+    """Run a command of the control plane; return its exit code and all that it says."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        *("-m", "mesh_discovery", *arguments),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    output, _ = await process.communicate()
+    return process.returncode, output.decode()
+
+
 async def _get(url: str, headers: Mapping[str, str]) -> str:
     async with (
         aiohttp.ClientSession() as session,
@@ -84,6 +97,24 @@ class TestWalk:
             return set(await shop.reviews(12)) == {"reviews-v1", "reviews-v2", "reviews-v3"}
 
         await until(all_seen, what="all versions")
+
+    async def test_check_and_status_are_calm_while_all_is_well(self, shop: Bookshop) -> None:
+        mesh = shop.mesh
+        config = "--config-dir", str(mesh.state.config), "--mesh-config", str(mesh.state.mesh_config)
+        said = await run_discovery("check", *config)
+        assert said[0] == 0, said
+        # Sidecars and the gateway, by Envoy's own port and by the agent's.
+        for each in mesh.plan.instances:
+            for port in (15000, 15020):
+                against = f"{each.addresses.inbound}:{port}"
+                said = await run_discovery("check", *config, "--against", against)
+                assert said[0] == 0, said
+        address = f"{mesh.plan.block.control_plane}:15014"
+        count = len(mesh.plan.instances)
+        assert await run_discovery("status", "--monitoring-addr", address) == (
+            0,
+            f"{count} proxies connected, everything is as configured\n",
+        )
 
     async def test_one_version_gets_all(self, shop: Bookshop) -> None:
         shop.take_step("1-one-version")

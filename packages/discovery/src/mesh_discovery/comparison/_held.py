@@ -49,7 +49,7 @@ def read_config_dump(document: object) -> Held:
     for section in document["configs"]:
         node = _node(section["bootstrap"].get("node")) if "bootstrap" in section else node
         for cluster in section.get("dynamic_active_clusters", ()):
-            _put(found[CLUSTER], cluster.get("cluster"), "name")
+            _put(found[CLUSTER], _as_sent(cluster.get("cluster")), "name")
         for cluster in section.get("dynamic_warming_clusters", ()):
             warming[CLUSTER].add(cluster.get("cluster", {}).get("name", ""))
         for listener in section.get("dynamic_listeners", ()):
@@ -97,6 +97,24 @@ def _node(value: Json | None) -> Node | None:
         zone=locality.get("zone", ""),
         sub_zone=locality.get("sub_zone", ""),
     )
+
+
+_ADAPTED = "xds_adapter"
+"""The metadata of clusters by which mesh-agent has a plain Envoy choose protocols of ALPN."""
+
+
+def _as_sent(cluster: Json | None) -> Json | None:
+    """Return a cluster without what an agent adds on the way to an Envoy that lacks extensions."""
+    metadata = cluster.get("metadata", {}) if cluster is not None else {}
+    given = metadata.get("filter_metadata", {})
+    if cluster is None or _ADAPTED not in given:
+        return cluster
+    left = {name: value for name, value in given.items() if name != _ADAPTED}
+    if left:
+        return {**cluster, "metadata": {**metadata, "filter_metadata": left}}
+    rest = {key: value for key, value in metadata.items() if key != "filter_metadata"}
+    bare = {key: value for key, value in cluster.items() if key != "metadata"}
+    return {**bare, "metadata": rest} if rest else bare
 
 
 def _put(found: dict[str, Json], resource: Json | None, name: str) -> None:
