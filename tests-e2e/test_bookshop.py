@@ -100,7 +100,12 @@ class TestWalk:
 
     async def test_check_and_status_are_calm_while_all_is_well(self, shop: Bookshop) -> None:
         mesh = shop.mesh
-        config = "--config-dir", str(mesh.state.config), "--mesh-config", str(mesh.state.mesh_config)
+        config = (
+            "--config-dir",
+            str(mesh.state.config),
+            "--mesh-config",
+            str(mesh.state.mesh_config),
+        )
         said = await run_discovery("check", *config)
         assert said[0] == 0, said
         # Sidecars and the gateway, by Envoy's own port and by the agent's.

@@ -79,6 +79,8 @@ def _names_in(item: ConfigObject) -> Iterator[_Named]:
                 for index, shown in enumerate(listener.hosts):
                     host = shown.rpartition("/")[2]
                     yield Sort.SERVICE, host, ("spec", "egress", at, "hosts", index)
+        case _:
+            pass  # other kinds name nothing that another object defines
 
 
 def _ports(policy: TrafficPolicy | None, host: str, path: FieldPath) -> Iterator[_Named]:
