@@ -154,9 +154,10 @@ async def test_what_it_refuses_and_asks_for_in_vain_is_in_the_status(
         await eventually(state, wanted=(NACKED, DOES_NOT_EXIST), what="a refusal, and an absence")
         text = await said()
 
-    assert f"by the proxy {NODE_ID} (cluster): " in text
+    who = NODE_ID.split("~")[2]
+    assert f"clusters, by the proxy of {who}: " in text
     assert "certificate provider" in text
-    assert f"not served: greeter:1, which the gRPC program {NODE_ID} asks for: " in text
+    assert f"not served: greeter:1, which the gRPC program {who} asks for: " in text
     assert "has no TCP port 1, but 50051" in text
 
 
