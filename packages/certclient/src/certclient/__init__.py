@@ -30,7 +30,6 @@ from certclient.x509._key_types import KeyEncoding, KeyType
 from mesh_identity import SYSTEM, InvalidSpiffeId, SpiffeId, SystemRoots
 
 if TYPE_CHECKING:
-    from certclient._requests import requests_adapter
     from certclient._thread import CertificatesInThread
     from certclient.authorities._authority import CertificateAuthority, RetryingAuthority
     from certclient.authorities._istio_ca import istio_ca
@@ -119,7 +118,6 @@ __all__ = [
     "grpc_channel",
     "grpc_server_credentials",
     "output_files",
-    "requests_adapter",
     "server_context",
     "write_files",
     # errors
@@ -143,7 +141,6 @@ _LOADED_WHEN_USED = {
     "istio_ca": "authorities._istio_ca",
     "WorkloadApiConfig": "authorities._workload_api",
     "follow_workload_api": "authorities._workload_api",
-    "requests_adapter": "_requests",
     "CertificatesInThread": "_thread",
     "CertificateChanges": "feed._certificates",
     "Certificates": "feed._certificates",
