@@ -1,8 +1,11 @@
 """Replies of upstreams: which count, and cutting them to a size."""
 
+import struct
+
 import dns.exception
 import dns.flags
 import dns.message
+import dns.rdatatype
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -58,7 +61,7 @@ def test_any_bytes_are_judged_and_good_ones_can_be_read(junk: bytes, at: int, dr
         found = records(reply, END)
         lifetime(reply, found)
         for limit in (512, 40, 100):
-            assert len(cut(reply, END, limit)) <= max(limit, END + 60)
+            assert len(cut(reply, END, limit)) <= limit
 
 
 def test_a_reply_with_nothing_but_an_opt_record_among_its_answers_has_none() -> None:
@@ -86,3 +89,57 @@ def test_a_reply_is_cut_between_records_and_keeps_its_edns(
     assert not message.answer or {each.address for each in message.answer[0]} <= {
         f"10.0.0.{n}" for n in range(count)
     }
+
+
+def opt_record(*, name: bytes = b"\0", size: int = 1232, options: bytes = b"") -> bytes:
+    return name + struct.pack("!HHIH", dns.rdatatype.OPT, size, 0, len(options)) + options
+
+
+def reply_with(*after: bytes, counts: tuple[int, int, int]) -> bytes:
+    return PACKET[:2] + struct.pack("!5H", 0x8180, 1, *counts) + QUESTION + b"".join(after)
+
+
+ADDRESSES = 60
+ADDRESS = b"\xc0\x0c" + struct.pack("!HHIH", 1, 1, 60, 4) + b"\x0a\0\0\1"
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        reply_with(
+            *[ADDRESS] * ADDRESSES,
+            opt_record(size=1000),
+            opt_record(size=2000),
+            counts=(ADDRESSES, 0, 2),
+        ),
+        reply_with(
+            *[ADDRESS] * 20,
+            opt_record(size=1000),
+            *[ADDRESS] * (ADDRESSES - 21),
+            opt_record(size=2000),
+            counts=(ADDRESSES, 0, 1),
+        ),
+        reply_with(
+            *[ADDRESS] * ADDRESSES,
+            opt_record(name=(END + 50 * len(ADDRESS) | 0xC000).to_bytes(2, "big"), size=1000),
+            counts=(ADDRESSES, 0, 1),
+        ),
+    ],
+    ids=["twice", "among the answers too", "with a name behind the cut"],
+)
+def test_a_reply_that_is_cut_keeps_one_opt_record_and_any_reader_takes_it(reply: bytes) -> None:
+    assert judge(reply, PACKET, QUESTION) is Verdict.GOOD
+    short = cut(reply, END, 512)
+    assert len(short) <= 512
+    message = dns.message.from_wire(short)
+    assert message.flags & dns.flags.TC
+    assert (message.edns, message.payload) == (0, 1000)
+
+
+def test_an_opt_record_that_does_not_fit_is_left_out_of_a_reply_that_is_cut() -> None:
+    padding = struct.pack("!HH", 12, 600) + bytes(600)
+    reply = reply_with(ADDRESS, opt_record(options=padding), counts=(1, 0, 1))
+    message = dns.message.from_wire(cut(reply, END, 512))
+    assert message.flags & dns.flags.TC
+    assert message.edns == -1
+    assert message.answer

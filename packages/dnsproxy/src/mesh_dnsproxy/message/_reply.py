@@ -147,7 +147,8 @@ def _seconds(ttl: int) -> int:
 def cut(reply: bytes, question_end: int, limit: int) -> bytes:
     """Return the reply in at most `limit` bytes: whole records, TC set, the OPT record kept.
 
-    Raises ValueError for a reply whose records cannot be told apart.
+    limit: not less than the header and the question. Raises ValueError for a reply whose records
+    cannot be told apart.
     """
     if len(reply) <= limit:
         return reply
@@ -155,7 +156,9 @@ def cut(reply: bytes, question_end: int, limit: int) -> bytes:
 
 
 def _cut_records(reply: bytes, found: tuple[Record, ...], question_end: int, limit: int) -> bytes:
-    opt = b"".join(reply[each.start : each.end] for each in found if each.kind == OPT)
+    opt = _opt(reply, found)
+    if question_end + len(opt) > limit:
+        opt = b""  # The client asks again over TCP, where it comes with all else.
     counts = [0, 0, 0]
     position = question_end
     for record in found:
@@ -167,3 +170,16 @@ def _cut_records(reply: bytes, found: tuple[Record, ...], question_end: int, lim
     counts[2] += bool(opt)
     header = _HEADER.pack(identity, flags | TC, questions, *counts)
     return b"".join((header, reply[HEADER_BYTES:position], opt))
+
+
+def _opt(reply: bytes, found: tuple[Record, ...]) -> bytes:
+    """Return the OPT record, empty if there is none.
+
+    "When an OPT RR is included within any DNS message, it MUST be the only OPT RR in that message"
+    (RFC 6891, section 6.1.1): the first counts. Its name "MUST be 0 (root domain)": one that is a
+    pointer may lead to what is cut off.
+    """
+    for each in found:
+        if each.kind == OPT:
+            return b"\0" + reply[each.ttl_at - 4 : each.end]
+    return b""
