@@ -34,7 +34,7 @@ from mesh_listening import (
 )
 from mesh_listening.acceptors._accepted_peers import by_inner_address
 from mesh_listening.acceptors._inside import Loopback
-from mesh_testkit import all_closed, idle_connections, some_closed, until
+from mesh_testkit import all_closed, idle_connections, some_closed
 
 
 async def test_the_real_peer_of_a_call_is_known() -> None:
@@ -149,29 +149,35 @@ async def test_grpc_ends_connections_that_send_only_a_beginning(said: bytes, wha
             await served.acceptor.port.wait_gone()
 
 
-async def test_a_client_that_reads_nothing_is_ended(
-    caplog: pytest.LogCaptureFixture,
+@pytest.mark.parametrize("who", ["client", "server inside", "client of a server that has closed"])
+async def test_a_connection_of_which_one_side_reads_nothing_is_ended(
+    caplog: pytest.LogCaptureFixture, who: str
 ) -> None:
     limits = unhurried(GRPC_LIMITS)._replace(stalled_s=0.3)
-    with listening_on("127.0.0.1", 0) as sockets:
-        async with served_by_grpc(sockets, limits) as served:
-            slow = socket.socket()
-            slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
-            slow.connect(sockets[0].getsockname())
-            # Pings, whose answers are not read; gRPC stops reading at some number of them.
-            ping = b"\x00\x00\x08\x06\x00\x00\x00\x00\x00" + bytes(8)
-            slow.setblocking(False)
-            loop = asyncio.get_running_loop()
-            with contextlib.suppress(ConnectionError):
-                await loop.sock_sendall(slow, HTTP2_HELLO)
-                await until(lambda: served.acceptor.port.open_connections, what="the connection")
-                while served.acceptor.port.open_connections:
-                    with contextlib.suppress(TimeoutError):
-                        async with asyncio.timeout(0.1):
-                            await loop.sock_sendall(slow, ping * 1000)
-            slow.close()
-            await served.acceptor.port.wait_gone()
-            assert served.acceptor.port.refused == {Reason.STALLED: 1}
+    loop = asyncio.get_running_loop()
+    data = b"\0\x40\0" + bytes(5) + b"\1" + bytes(16384)  # a DATA frame of stream 1
+    # gRPC would end a connection itself, for pings or for silence: the server inside is ours.
+    with listening_on("127.0.0.1", 0) as sockets, socket.create_server(("127.0.0.1", 0)) as inside:
+        inside.setblocking(False)
+        sockets[0].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)  # of what it accepts
+        async with grpc_acceptor(sockets, name="test", limits=limits) as acceptor:
+            with acceptor.forwarding(Loopback(*inside.getsockname())), socket.socket() as client:
+                client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+                client.setblocking(False)
+                await loop.sock_connect(client, sockets[0].getsockname())
+                await loop.sock_sendall(client, HTTP2_HELLO)
+                server, _ = await loop.sock_accept(inside)
+                with server:
+                    if who == "client of a server that has closed":
+                        await loop.sock_sendall(server, data * 3)  # less than makes it wait
+                        server.close()
+                    else:
+                        sender = server if who == "client" else client
+                        with contextlib.suppress(ConnectionError):
+                            while True:
+                                await loop.sock_sendall(sender, data)
+                    await acceptor.port.wait_gone()
+                assert acceptor.port.refused == {Reason.STALLED: 1}
     begins = [r for r in caplog.records if r.message == "refusing connections"]
     assert [vars(r)["reason"] for r in begins] == ["took nothing of what was sent"]
 
