@@ -140,9 +140,8 @@ async def test_it_stops_once(load: Load, workload: Path) -> None:
 async def test_it_is_not_started_where_the_status_port_is_taken(load: Load, workload: Path) -> None:
     envoy = fake_envoy(workload / "e")
     config = load(HERE, envoy_path=str(envoy.binary))
-    with socket.socket() as taken:
-        taken.bind((config.status.host, config.status.port))
-        taken.listen()
+    # With SO_REUSEADDR: connections to an agent of an earlier test may be in TIME_WAIT.
+    with socket.create_server((config.status.host, config.status.port)):
         with pytest.raises(mesh_status_server.ListenError, match=str(config.status.port)):
             async with envoy_started(config):
                 pass
