@@ -1,7 +1,6 @@
 """The fixture `mesh` in somebody's pytest: what a test's report tells, and what is left behind."""
 
 import asyncio
-import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -10,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mesh_e2e import ECHO, alive, children_of
-from mesh_testkit import PATIENCE_S, until
+from mesh_testkit import PATIENCE_S, plain_environment, until
 
 MESH = f"""\
 workloads:
@@ -45,7 +44,7 @@ def run(project: Path, *options: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [*PYTEST, f"--basetemp={project.parent / 'of-pytest'}", *options],
         cwd=project,
-        env=os.environ | {"PYTEST_ADDOPTS": ""},
+        env=plain_environment(),
         capture_output=True,
         text=True,
         check=False,
@@ -116,6 +115,7 @@ async def test_nothing_is_left_when_pytest_is_killed(project: Path) -> None:
             *PYTEST,
             f"--basetemp={project.parent / 'of-pytest'}",
             cwd=project,
+            env=plain_environment(),
             stdout=output,
             stderr=output,
         )

@@ -12,10 +12,17 @@ from pathlib import Path
 import pytest
 
 import boundaries
+from mesh_testkit import PRINTING_VARIABLES
 from workspace import ROOT, packages
 
 Checked = Callable[[], "subprocess.CompletedProcess[str]"]
 Mistakes = Callable[[], str]
+
+
+@pytest.fixture(autouse=True)
+def _findings_are_printed_plainly(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in PRINTING_VARIABLES:
+        monkeypatch.delenv(name, raising=False)
 
 
 @pytest.fixture

@@ -17,6 +17,8 @@ from typing import NamedTuple
 
 import pytest
 
+from mesh_testkit import plain_environment
+
 ANY, V4, V6 = "any", "v4", "v6"
 GUARD_S = 60.0
 ASKS_AGAIN_S = 30
@@ -181,6 +183,7 @@ class Namespace(NamedTuple):
     def run(self, *command: str) -> str:
         done = subprocess.run(
             ["ip", "netns", "exec", self.name, *command],
+            env=plain_environment(),  # Node colours numbers where it is told to
             capture_output=True,
             text=True,
             timeout=600,

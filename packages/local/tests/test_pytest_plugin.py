@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from mesh_testkit import plain_environment
+
 PLUGIN = "mesh_local.pytest_plugin"
 LIGHT = f"""
 import sys, pytest
@@ -20,6 +22,7 @@ def run(folder: Path, *options: str) -> str:
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-p", PLUGIN, "-p", "no:cacheprovider", *options],
         cwd=folder,
+        env=plain_environment(),
         capture_output=True,
         text=True,
         check=False,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from mesh_testkit import _waiting, find_free_port, until
+from mesh_testkit import PRINTING_VARIABLES, _waiting, find_free_port, until
 from mesh_testkit._ports import candidates, ephemeral_range, first_free
 
 Run = Callable[..., pytest.RunResult]
@@ -24,6 +24,8 @@ def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Run a test file in a process of its own, so that what it leaves is not this process's."""
     # The plugin of Hypothesis loads all of it at the end of a run, which takes longer than the run.
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    for name in PRINTING_VARIABLES:
+        monkeypatch.delenv(name, raising=False)
 
     def run_file(source: str, *arguments: str) -> pytest.RunResult:
         pytester.makepyfile(test_inner=source)

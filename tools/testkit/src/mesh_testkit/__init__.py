@@ -6,10 +6,12 @@ from mesh_testkit._golden import Golden
 from mesh_testkit._idle import all_closed, idle_connections, some_closed
 from mesh_testkit._mounts import hanging_mount
 from mesh_testkit._ports import find_free_port
+from mesh_testkit._printing import PRINTING_VARIABLES, plain_environment
 from mesh_testkit._waiting import PATIENCE_S, until
 
 __all__ = [
     "PATIENCE_S",
+    "PRINTING_VARIABLES",
     "Golden",
     "Json",
     "SmallDisk",
@@ -18,6 +20,7 @@ __all__ = [
     "find_free_port",
     "hanging_mount",
     "idle_connections",
+    "plain_environment",
     "small_disk",
     "some_closed",
     "until",
