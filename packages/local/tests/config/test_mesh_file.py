@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mesh_local import MeshFile, MeshFileError, load_mesh_file, parse_mesh_file
-from mesh_local.config._mesh_file import instance_names, service_names
+from mesh_local.config._service_names import instance_names, service_names
 
 Parse = Callable[[str], MeshFile]
 ONE = "workloads:\n  - name: a\n"

@@ -5,7 +5,9 @@ from dataclasses import dataclass
 
 from mesh_identity import SpiffeId
 from mesh_local.config._addresses import Block, Endpoint, WorkloadAddresses
-from mesh_local.config._mesh_file import ENVOY_PORTS, MeshFile, instance_names, service_names
+from mesh_local.config._mesh_file import MeshFile
+from mesh_local.config._rules import ENVOY_PORTS
+from mesh_local.config._service_names import instance_names, service_names
 from mesh_local.config._shapes import Workload
 
 SECURE_PORT = 15012

@@ -4,8 +4,9 @@ import re
 from dataclasses import dataclass
 
 from mesh_local._errors import NoAnswer
-from mesh_local.config._mesh_file import OUTSIDER, USER, CheckPlan
+from mesh_local.config._mesh_file import CheckPlan
 from mesh_local.config._plan import Instance, MeshPlan
+from mesh_local.config._rules import OUTSIDER, USER
 from mesh_local.config._shapes import Expectation
 from mesh_local.observation._http import Answer, fetch
 

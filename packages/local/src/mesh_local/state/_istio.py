@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import yaml
 
-from mesh_local.config._mesh_file import first_of_service, service_host, service_name
 from mesh_local.config._plan import Instance, MeshPlan
+from mesh_local.config._service_names import first_of_service, service_host, service_name
 from mesh_local.config._shapes import Workload
 
 ROOT_NAMESPACE = "istio-system"

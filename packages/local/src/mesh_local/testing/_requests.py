@@ -7,8 +7,8 @@ from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from mesh_local._errors import FaultError, NoAnswer
-from mesh_local.config._mesh_file import service_names
 from mesh_local.config._plan import Instance, MeshPlan
+from mesh_local.config._service_names import service_names
 from mesh_local.observation._http import fetch
 
 

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from mesh_local._errors import FaultError
 from mesh_local._running_mesh import RunningMesh, RunningWorkload
-from mesh_local.config._mesh_file import service_host, service_name
 from mesh_local.config._plan import Instance
+from mesh_local.config._service_names import service_host, service_name
 from mesh_local.config._shapes import Protocol, Workload
 from mesh_local.processes._children import Child
 
