@@ -1,6 +1,16 @@
 from collections.abc import Callable
 
-from mesh_local import Block, MeshFile, MeshPlan, mesh_config, mesh_documents, plan_mesh
+import pytest
+
+from mesh_local import (
+    AddressError,
+    Block,
+    MeshFile,
+    MeshPlan,
+    mesh_config,
+    mesh_documents,
+    plan_mesh,
+)
 from mesh_local.config._plan import gateway_endpoints, needed_endpoints
 from mesh_local.state._istio import instance_labels, to_yaml
 from mesh_testkit import Golden
@@ -95,3 +105,26 @@ def test_a_gateway_has_its_address_outside_of_the_mesh_and_is_no_service(
     ]
     assert instance_labels(plan.instances[0])["istio"] == "ingressgateway"
     assert not [port for host, port in needed_endpoints(plan) if host == "127.64.1.3"]
+
+
+def test_replicas_that_run_keep_their_addresses_and_nobody_gets_those_of_others(
+    parse: Callable[..., MeshFile],
+) -> None:
+    before = plan_mesh(parse("workloads: [{name: a}, {name: b}, {name: c}]"), Block(number=64))
+    positions = {each.name: each.position for each in before.instances}
+    file = parse("workloads: [{name: d}, {name: c}, {name: a, replicas: 2}]")
+    after = plan_mesh(file, Block(number=64), positions=positions)
+    assert {each.name: each.position for each in after.instances} == {
+        "d": 4,
+        "c": 3,
+        "a-1": 5,
+        "a-2": 6,
+    }
+    assert after.instances[1].addresses == before.instances[2].addresses
+
+
+def test_a_replica_that_gets_no_address_is_told(parse: Callable[..., MeshFile]) -> None:
+    positions = {f"b-{number}": number for number in range(1, 255)}
+    file = parse("workloads: [{name: a, replicas: 2}]")
+    with pytest.raises(AddressError, match="a gets no address: 255 replicas run or still stop"):
+        plan_mesh(file, Block(number=64), positions=positions)

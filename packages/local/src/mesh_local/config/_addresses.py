@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from mesh_local._errors import AddressError
 
 BLOCKS = range(64, 128)
+POSITIONS = 255
+"""The workloads of a block that have addresses at a time."""
 _TRIES = 8
 _LOCK_PORT = 15012
 
@@ -40,8 +42,8 @@ class Block:
 
     def workload(self, position: int) -> WorkloadAddresses:
         """Return the addresses of the workload at this position, counted from 1."""
-        if not 1 <= position <= 255:
-            raise ValueError(f"workload position {position} is not within 1 to 255")
+        if not 1 <= position <= POSITIONS:
+            raise ValueError(f"workload position {position} is not within 1 to {POSITIONS}")
         network = f"127.{self.number}.{position}"
         return WorkloadAddresses(
             inbound=f"{network}.1", app=f"{network}.2", outbound=f"{network}.3"

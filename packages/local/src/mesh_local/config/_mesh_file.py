@@ -4,6 +4,7 @@ At each of these steps all mistakes are told at once, with their lines.
 """
 
 import errno
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -23,6 +24,8 @@ from mesh_local._errors import ConfigurationError, MeshFileError
 from mesh_local.config._check_request import Request
 from mesh_local.config._rules import Rules
 from mesh_local.config._shapes import Check, Mesh, MeshShape, Workload
+
+_LAST_PART = re.compile(r"(\.?[^.\[]+|\[\d+\])$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +53,12 @@ class MeshFile:
     """Where relative paths in the file start."""
     lines: Mapping[str, int] = field(default_factory=dict, repr=False)
     """The line of each field, by names such as `workloads[0].ports[1]`."""
+
+    def line_of(self, field: str) -> int:
+        """Return the line of a field, or of the nearest field around it."""
+        while field and field not in self.lines:
+            field = _LAST_PART.sub("", field)
+        return self.lines.get(field, 1)
 
 
 def load_mesh_file(path: Path) -> MeshFile:

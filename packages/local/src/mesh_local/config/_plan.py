@@ -1,10 +1,11 @@
 """The plan of a mesh: each replica's name, addresses and identity on this machine."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from mesh_identity import SpiffeId
-from mesh_local.config._addresses import Block, Endpoint, WorkloadAddresses
+from mesh_local._errors import AddressError
+from mesh_local.config._addresses import POSITIONS, Block, Endpoint, WorkloadAddresses
 from mesh_local.config._mesh_file import MeshFile
 from mesh_local.config._rules import ENVOY_PORTS
 from mesh_local.config._service_names import instance_names, service_names
@@ -16,6 +17,7 @@ HTTP_PORTS = (8080, 15080, 18080)
 MONITORING_PORT = 15014
 STATUS_PORT = 15020
 CONTROL_PLANE_NAME = "istiod.istio-system.svc"
+_NO_POSITIONS: Mapping[str, int] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +25,8 @@ class Instance:
     """One replica of a workload."""
 
     name: str
+    position: int
+    """The number in its addresses, of this mesh alone."""
     workload: Workload
     addresses: WorkloadAddresses
     service_account: str
@@ -72,20 +76,36 @@ class MeshPlan:
         return tuple(each for each in self.instances if each.spiffe_id == spiffe_id)
 
 
-def plan_mesh(file: MeshFile, block: Block, *, http_port: int = HTTP_PORTS[0]) -> MeshPlan:
-    """Returns the plan: every replica gets addresses, in the file's order."""
-    instances = tuple(_instances(file, block))
+def plan_mesh(
+    file: MeshFile,
+    block: Block,
+    *,
+    http_port: int = HTTP_PORTS[0],
+    positions: Mapping[str, int] = _NO_POSITIONS,
+) -> MeshPlan:
+    """Returns the plan: every replica gets addresses, in the file's order.
+
+    positions: of replicas that run or still stop, by name; no other gets their addresses. Raises
+    `AddressError` if these leave too few.
+    """
+    instances = tuple(_instances(file, block, positions))
     return MeshPlan(file=file, block=block, instances=instances, http_port=http_port)
 
 
-def _instances(file: MeshFile, block: Block) -> Iterator[Instance]:
-    position = 0
+def _instances(file: MeshFile, block: Block, positions: Mapping[str, int]) -> Iterator[Instance]:
+    taken = set(positions.values())
+    free = (each for each in range(1, POSITIONS + 1) if each not in taken)
     for workload in file.workloads:
         account = workload.service_account or workload.name
         for name in instance_names(workload):
-            position += 1
+            position = positions.get(name) or next(free, None)
+            if position is None:
+                raise AddressError(
+                    f"{workload.name} gets no address: {POSITIONS} replicas run or still stop"
+                )
             yield Instance(
                 name=name,
+                position=position,
                 workload=workload,
                 addresses=_without_envoy(block.workload(position))
                 if workload.proxyless

@@ -65,20 +65,14 @@ class Places:
         field = found["field"]
         if found["folder"] == FROM_MESH_FILE:
             top = f"config[{found['name']}]"
-            place = f"{self._file.path}:{self._line(f'{top}.{field}' if field else top)}"
+            place = f"{self._file.path}:{self._file.line_of(f'{top}.{field}' if field else top)}"
             return f"{place}: {top}.{field}" if field else place
         index = [each.name for each in self._file.workloads].index(found["name"])
         top = f"workloads[{index}]"
         if field is not None and field.startswith("spec.ports"):
             field = f"{top}.{field.removeprefix('spec.')}"
-            return f"{self._file.path}:{self._line(field)}: {field}"
-        return f"{self._file.path}:{self._line(top)}" + (f": {top}" if field else "")
-
-    def _line(self, field: str) -> int:
-        """Returns the line of this field of the mesh file, or of the nearest field around it."""
-        while field and field not in self._file.lines:
-            field = re.sub(r"(\.?[^.\[]+|\[\d+\])$", "", field)
-        return self._file.lines.get(field, 1)
+            return f"{self._file.path}:{self._file.line_of(field)}: {field}"
+        return f"{self._file.path}:{self._file.line_of(top)}" + (f": {top}" if field else "")
 
 
 def _shown(path: Path) -> str:
