@@ -31,7 +31,7 @@ async def run(*arguments: str) -> tuple[int, str]:
         ("workloads:\n  - nam: a\n", "mesh.yaml:2: workloads[0].nam: unknown field; did you mean"),
         (
             "workloads:\n  - {name: a, command: [no-such-program]}\n",
-            'workload a: there is no program "no-such-program"',
+            'mesh.yaml:2: workloads[0].command: there is no program "no-such-program"',
         ),
     ],
 )

@@ -23,7 +23,7 @@ from mesh_e2e._certificates import (
 )
 from mesh_e2e._colour import COLOUR_MESH, colour, colour_at, configure_colour
 from mesh_e2e._control_plane import another_control_plane, kill_control_plane, until_listening
-from mesh_e2e._envoy import admin, envoy_serials, requests_open
+from mesh_e2e._envoy import admin, envoy_serials, requests_open, requests_open_at
 from mesh_e2e._greeters import EXAMPLE, Calls, bootstrap_of, calling, greeted, node_programs
 from mesh_e2e._identity import Audited, is_below, issued_to, trusted_roots
 from mesh_e2e._load import Failure, Load, LoadReport, Target, Unanswered, constant_load, send
@@ -101,6 +101,7 @@ __all__ = [
     "renewal_interval_s",
     "renewing_early",
     "requests_open",
+    "requests_open_at",
     "rotate",
     "run_command",
     "running_agent",

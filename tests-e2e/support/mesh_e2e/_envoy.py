@@ -11,7 +11,11 @@ ADMIN_PORT = 15000
 
 async def admin(workload: RunningWorkload, path: str) -> Any:
     """Ask a workload's Envoy, which answers in JSON."""
-    target = Target(host=workload.instance.addresses.inbound, port=ADMIN_PORT, url=path)
+    return await _admin_at(workload.instance.addresses.inbound, path)
+
+
+async def _admin_at(address: str, path: str) -> Any:
+    target = Target(host=address, port=ADMIN_PORT, url=path)
     status, body = await send(target)
     assert status == 200, (status, body)
     return json.loads(body)
@@ -29,7 +33,12 @@ async def envoy_serials(workload: RunningWorkload) -> frozenset[str]:
 
 async def requests_open(workload: RunningWorkload, cluster: str) -> int:
     """Count the requests that an Envoy has sent to clusters of this name and waits for."""
-    found = await admin(workload, "/clusters?format=json")
+    return await requests_open_at(workload.instance.addresses.inbound, cluster)
+
+
+async def requests_open_at(address: str, cluster: str) -> int:
+    """Count them for the Envoy whose admin interface is at this address."""
+    found = await _admin_at(address, "/clusters?format=json")
     return sum(
         int(stat.get("value", 0))
         for each in found["cluster_statuses"]

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
         ProcessEnded,
         StateError,
     )
-    from mesh_local._lifetime import prepared, running_mesh
     from mesh_local._running_mesh import RunningMesh, RunningWorkload
     from mesh_local.config._addresses import Block, WorkloadAddresses
     from mesh_local.config._mesh_file import CheckPlan, MeshFile, load_mesh_file, parse_mesh_file
     from mesh_local.config._plan import Instance, MeshPlan, plan_mesh
+    from mesh_local.lifetime._mesh import prepared, running_mesh
     from mesh_local.observation._agent_status import AgentStatus, fetch_status
     from mesh_local.observation._checks import CheckResult, run_check
     from mesh_local.processes._children import Child, ChildState, OnExit
@@ -125,10 +125,10 @@ _LOADED_WHEN_USED = {
     "mesh_documents": "state._istio",
     "parse_mesh_file": "config._mesh_file",
     "plan_mesh": "config._plan",
-    "prepared": "_lifetime",
+    "prepared": "lifetime._mesh",
     "run_check": "observation._checks",
     "running": "testing._running",
-    "running_mesh": "_lifetime",
+    "running_mesh": "lifetime._mesh",
 }
 
 if not TYPE_CHECKING:  # a type checker would take any name for one of ours

@@ -2,12 +2,16 @@
 
 import asyncio
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 from mesh_local._errors import NotReady
+from mesh_local.config._edit import Edit
 from mesh_local.config._plan import Instance, MeshPlan
 from mesh_local.observation._agent_status import AgentStatus
 from mesh_local.processes._children import Child, ChildState, last_lines
 from mesh_local.state._folder import StateFolder
+
+_KEPT_EDITS = 20
 
 
 @dataclass(slots=True, kw_only=True)
@@ -16,6 +20,8 @@ class RunningWorkload:
 
     status: the newest status of its agent; None while the agent does not answer.
     app_answers: whether its program accepts connections on all of its ports.
+    leaving: it is no longer in the mesh file, and stops.
+    trouble: why it is not yet as the mesh file wants it, if something keeps it from it.
     """
 
     instance: Instance
@@ -23,6 +29,8 @@ class RunningWorkload:
     app: Child | None
     status: AgentStatus | None = None
     app_answers: bool = False
+    leaving: bool = False
+    trouble: str | None = None
 
     @property
     def ended(self) -> Child | None:
@@ -44,8 +52,8 @@ class RunningWorkload:
         if (ended := self.ended) is not None:
             said = "".join(last_lines(ended.spec.log, 1))
             return f"{ended.spec.name} ended ({ended.last_exit})" + (f": {said}" if said else "")
-        if self.agent.state is ChildState.WAITING:
-            return "its agent starts after others"
+        if self.trouble is not None or self.agent.state is ChildState.WAITING:
+            return self.trouble or "its agent starts after others"
         if self.status is None:
             return f"its agent does not answer (see {self.agent.spec.log.name})"
         if not self.status.ready:
@@ -70,6 +78,12 @@ class RunningMesh:
     state: StateFolder
     control_plane: Child
     workloads: tuple[RunningWorkload, ...]
+    leaving: tuple[RunningWorkload, ...] = ()
+    """Replicas that are no longer in the mesh file, and stop."""
+    file_problems: tuple[str, ...] = ()
+    """Why the mesh is not as its file says now, a sentence each, while the file is followed."""
+    edits: tuple[tuple[datetime, Edit], ...] = ()
+    """The newest edits of the file that were applied, and when; oldest first."""
     findings: tuple[str, ...] = ()
     """The control plane's newest findings: configuration that is wrong, unreachable, unused."""
     _updated: asyncio.Event = field(default_factory=asyncio.Event)
@@ -81,14 +95,19 @@ class RunningMesh:
                 return each
         raise KeyError(name)
 
+    def note_edit(self, edit: Edit) -> None:
+        """Keep an edit that was applied."""
+        self.edits = (*self.edits, (datetime.now(UTC), edit))[-_KEPT_EDITS:]
+
     def workload_updated(self) -> None:
         """Wake `wait_ready`: a workload's status may have changed."""
         self._updated.set()
 
     @property
     def children(self) -> tuple[Child, ...]:
-        apps = (each.app for each in self.workloads if each.app is not None)
-        return (self.control_plane, *(each.agent for each in self.workloads), *apps)
+        every = (*self.workloads, *self.leaving)
+        apps = (each.app for each in every if each.app is not None)
+        return (self.control_plane, *(each.agent for each in every), *apps)
 
     async def wait_ready(self, timeout_s: float, *, or_any_ended: bool = False) -> None:
         """Wait until every workload can be used; raises `NotReady` naming the first that can't.

@@ -11,12 +11,13 @@ from rich.live import Live
 
 from mesh_lifecycle import Stopping, configure_logging, in_background, stop_signals
 from mesh_local._errors import MeshLocalError
-from mesh_local._lifetime import prepared, running_mesh
 from mesh_local._running_mesh import RunningMesh
 from mesh_local.config._mesh_file import MeshFile
 from mesh_local.display._check_report import check_lines, mesh_lines
 from mesh_local.display._duration_text import milliseconds
 from mesh_local.display._table import mesh_view
+from mesh_local.lifetime._file_following import follow_mesh_file
+from mesh_local.lifetime._mesh import editable_mesh, prepared, running_mesh
 from mesh_local.observation._checks import run_check
 from mesh_local.processes._children import OnExit
 from mesh_local.state._folder import StateFolder
@@ -43,11 +44,13 @@ async def up(
         say(console, f"starting the mesh {file.name}; its logs are in {state.logs}")
         try:
             async with _until_stopped(console) as kill_now:
-                running = running_mesh(
+                running = editable_mesh(
                     plan, state, kill_now=kill_now, allow_unsupported=allow_unsupported
                 )
-                async with running as mesh:
-                    await _show(mesh, console)
+                async with running as (mesh, replicas):
+                    following = follow_mesh_file(mesh, replicas, on_edit=mesh.note_edit)
+                    async with in_background(following, name="mesh file"):
+                        await _show(mesh, console)
         except Stopped:
             say(console, "\nstopped")
 

@@ -107,7 +107,7 @@ def test_a_gateway_has_its_address_outside_of_the_mesh_and_is_no_service(
     assert not [port for host, port in needed_endpoints(plan) if host == "127.64.1.3"]
 
 
-def test_replicas_that_run_keep_their_addresses_and_nobody_gets_those_of_others(
+def test_replicas_that_run_keep_their_addresses_and_no_other_gets_them(
     parse: Callable[..., MeshFile],
 ) -> None:
     before = plan_mesh(parse("workloads: [{name: a}, {name: b}, {name: c}]"), Block(number=64))

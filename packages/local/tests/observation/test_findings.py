@@ -19,9 +19,10 @@ from mesh_local import (
     load_mesh_file,
     prepared,
 )
-from mesh_local._lifetime import _wait_control_plane
+from mesh_local.lifetime._mesh import _wait_control_plane
 from mesh_local.observation._findings import Places, check_mesh, fetch_findings
-from mesh_local.processes._children import last_lines, running
+from mesh_local.processes._child_group import running
+from mesh_local.processes._children import last_lines
 from mesh_local.processes._guard import Guard, guarding
 from mesh_local.processes._specs import control_plane_process
 from mesh_local.state._writing import write_everything
@@ -132,9 +133,11 @@ def test_a_field_of_the_mesh_file_is_found_by_its_nearest_line(file: Path) -> No
     assert [
         places.with_user_places(each)
         for each in (
-            "/s/config/from-mesh-file/0.yaml:9: spec.ports[0].number: x",
-            "/s/config/from-mesh-file/0.yaml:1: a second one",
-            "/s/config/workloads/two.yaml:3: spec.ports[1].protocol: x",
+            "/s/config/from-mesh-file/ServiceEntry.far.default.yaml:9: spec.ports[0].number: x",
+            "/s/config/from-mesh-file/ServiceEntry.far.default.yaml:1: a second one",
+            "/s/config/services/two.default.yaml:3: spec.ports[1].protocol: x",
+            "/s/config/workloads/two.yaml:3: spec.labels: x",
+            "/s/config/workloads/gone.yaml:3: spec.labels: x",
             "wrong since then: /s/config/user/a/b.yaml; kept",
             "/s/mesh-config.yaml:2: trustDomain: x",
         )
@@ -142,6 +145,8 @@ def test_a_field_of_the_mesh_file_is_found_by_its_nearest_line(file: Path) -> No
         f"{file}:16: config[0].spec.ports[0].number: x",
         f"{file}:11: a second one",
         f"{file}:9: workloads[1].ports[1].protocol: x",
+        f"{file}:5: workloads[1]: x",
+        f"{file}: x",
         "wrong since then: own/a/b.yaml; kept",
         f"{file} (mesh):2: trustDomain: x",
     ]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mesh_local._lifetime import pause_s
+from mesh_local.lifetime._watching import pause_s
 
 
 @pytest.mark.parametrize("workloads", [1, 3, 50, 400])

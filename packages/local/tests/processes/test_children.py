@@ -4,13 +4,15 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
 
 from mesh_local import ChildState, OnExit, ProcessEnded
-from mesh_local.processes._children import describe_exit, last_lines, running
+from mesh_local.processes._child_group import child_group, running
+from mesh_local.processes._children import describe_exit, last_lines
 from mesh_local.processes._guard import Guard, guarding
 from mesh_local.processes._specs import ProcessSpec, Role
 from mesh_testkit import until
@@ -224,6 +226,51 @@ async def test_what_a_process_started_stops_with_it(
         grandchild = int(last_lines(spec.log)[0].split()[1])
         assert alive(grandchild)
     await until(lambda: not alive(grandchild), what="the end of its child")
+
+
+async def test_one_process_of_a_group_stops_and_the_others_run_on(
+    make_spec: MakeSpec, guard: Guard
+) -> None:
+    async with child_group(
+        name="some", on_exit=OnExit.FAIL, kill_now=asyncio.Event(), guard=guard
+    ) as group:
+        first, second = group.start(make_spec(WITH_CHILD)), group.start(make_spec(SLEEP))
+        log = first.spec.log
+        await until(lambda: len(last_lines(log)) == 2, what="both")
+        (child_line,) = (line for line in last_lines(log) if line.startswith("child"))
+        grandchild, pid = int(child_line.split()[1]), first.pid
+        await group.stop(first)
+        assert pid is not None
+        assert (first.state, alive(pid)) == (ChildState.ENDED, False)
+        await until(lambda: not alive(grandchild), what="the end of its child")
+        await group.stop(first)  # once more is no mistake
+        third = group.start(make_spec(SLEEP))
+        await until(lambda: third.state is ChildState.RUNNING, what="a later one")
+        assert second.pid is not None
+        assert alive(second.pid)
+    assert not alive(second.pid)
+
+
+async def test_a_process_that_waits_can_be_stopped(make_spec: MakeSpec, guard: Guard) -> None:
+    async with child_group(
+        name="some", on_exit=OnExit.FAIL, kill_now=asyncio.Event(), guard=guard
+    ) as group:
+        child = group.start(make_spec(SLEEP), may_start=asyncio.Event())
+        await group.stop(child)
+        assert child.pid is None
+
+
+async def test_a_program_whose_directory_has_gone_is_tried_again(
+    make_spec: MakeSpec, guard: Guard, tmp_path: Path
+) -> None:
+    spec = replace(make_spec(SLEEP), directory=tmp_path / "gone")
+    async with running([spec], on_exit=OnExit.RESTART, kill_now=asyncio.Event(), guard=guard) as (
+        child,
+    ):
+        await until(lambda: child.state is ChildState.RESTARTING, what="a failed start")
+        assert child.last_exit == f"can't be started in {tmp_path}/gone: No such file or directory"
+        (tmp_path / "gone").mkdir()
+        await until(lambda: child.state is ChildState.RUNNING, what="the next try")
 
 
 async def test_the_guard_kills_the_groups_that_are_left() -> None:

@@ -124,8 +124,16 @@ def test_a_workload_without_a_command_is_the_user_s_to_start(plan: MeshPlan) -> 
 
 
 def test_a_command_that_is_not_there_is_named(plan: MeshPlan) -> None:
-    with pytest.raises(MeshLocalError, match=r'workload frontend: there is no program "./frontend'):
+    with pytest.raises(MeshLocalError) as caught:
         app_process(plan, plan.instances[2], STATE, USER_ENVIRONMENT)
+    directory = plan.file.directory
+    assert str(caught.value) == (
+        f'{plan.file.path}:18: workloads[1].command: there is no program "./frontend", neither in '
+        f"PATH nor in {directory}"
+    )
+    in_python = replace(plan, file=replace(plan.file, lines={}))
+    with pytest.raises(MeshLocalError, match=r'workload frontend: there is no program "./frontend'):
+        app_process(in_python, plan.instances[2], STATE, USER_ENVIRONMENT)
 
 
 def test_a_relative_program_is_looked_for_in_its_directory(tmp_path: Path) -> None:

@@ -22,12 +22,12 @@ async def test_workloads_get_the_roots_that_the_authority_hands_out_now(
     state.ca.mkdir()
     file = state.ca / "root-cert.pem"
     file.write_bytes(b"old")
-    write_roots(b"old", plan, state)
+    write_roots(b"old", plan.instances, state)
 
     async def are_held(roots: bytes) -> None:
         await until(lambda: held(plan, state) == {roots}, what=f"{roots!r} are handed on")
 
-    async with in_background(keep_roots_fresh(plan, state), name="roots"):
+    async with in_background(keep_roots_fresh(lambda: plan.instances, state), name="roots"):
         for roots in (b"new, old", b"new"):
             file.write_bytes(roots)
             await are_held(roots)

@@ -1,4 +1,4 @@
-"""What an edit of the mesh file asks of the mesh that runs: which processes start, stop, or both.
+"""The difference that an edit of the mesh file makes: which processes start, stop, or both.
 
 Processes get what concerns them in their arguments, their environment and the files that they read
 at their start. All else reaches the proxies as configuration, and nothing is started again for it.

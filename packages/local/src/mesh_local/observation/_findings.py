@@ -16,10 +16,20 @@ from mesh_local._errors import ConfigurationError, NoAnswer
 from mesh_local.config import _plan as ports
 from mesh_local.config._mesh_file import MeshFile
 from mesh_local.config._plan import MeshPlan
+from mesh_local.config._service_names import instance_names
 from mesh_local.observation._http import fetch
-from mesh_local.state._writing import FROM_MESH_FILE, USER, WORKLOADS, write_configuration
+from mesh_local.state._configuration_files import (
+    FROM_MESH_FILE,
+    SERVICES,
+    USER,
+    WORKLOADS,
+    document_files,
+    service_file,
+    write_configuration,
+)
 
 MESH_CONFIG = "mesh-config.yaml"
+_GENERATED = (WORKLOADS, SERVICES, FROM_MESH_FILE)
 _FIELD = r"(?:: (?P<field>[A-Za-z][\w.\-\[\]]*)(?=: ))?"
 
 
@@ -45,9 +55,22 @@ class Places:
     def __init__(self, file: MeshFile, *, config: Path, mesh_config: Path) -> None:
         self._file = file
         self._config = config
-        generated = "|".join(re.escape(each) for each in (WORKLOADS, FROM_MESH_FILE))
+        self._fields = {
+            **{
+                Path(WORKLOADS, f"{name}.yaml"): f"workloads[{index}]"
+                for index, each in enumerate(file.workloads)
+                for name in instance_names(each)
+            },
+            # Of several workloads of a service, the first is the one whose ports count.
+            **{
+                service_file(each): f"workloads[{index}]"
+                for index, each in reversed([*enumerate(file.workloads)])
+                if each.ports
+            },
+            **{path: f"config[{index}]" for index, path in enumerate(document_files(file))},
+        }
         self._place = re.compile(
-            rf"{re.escape(str(config))}/(?P<folder>{generated})/(?P<name>[^/:]+)\.yaml"
+            rf"{re.escape(str(config))}/(?P<path>(?:{'|'.join(_GENERATED)})/[^/:]+\.yaml)"
             rf"(?::(?P<line>\d+){_FIELD})?"
         )
         self._own = {
@@ -62,17 +85,18 @@ class Places:
         return self._place.sub(self._written, text)
 
     def _written(self, found: re.Match[str]) -> str:
-        field = found["field"]
-        if found["folder"] == FROM_MESH_FILE:
-            top = f"config[{found['name']}]"
-            place = f"{self._file.path}:{self._file.line_of(f'{top}.{field}' if field else top)}"
-            return f"{place}: {top}.{field}" if field else place
-        index = [each.name for each in self._file.workloads].index(found["name"])
-        top = f"workloads[{index}]"
-        if field is not None and field.startswith("spec.ports"):
-            field = f"{top}.{field.removeprefix('spec.')}"
-            return f"{self._file.path}:{self._file.line_of(field)}: {field}"
-        return f"{self._file.path}:{self._file.line_of(top)}" + (f": {top}" if field else "")
+        path, field = Path(found["path"]), found["field"]
+        top = self._fields.get(path)
+        if top is None:  # of a workload that is stopping
+            return str(self._file.path)
+        if path.parts[0] == FROM_MESH_FILE:
+            name = f"{top}.{field}" if field else top
+        elif field is not None and field.startswith("spec.ports"):
+            name = f"{top}.{field.removeprefix('spec.')}"
+        else:
+            name = top
+        place = f"{self._file.path}:{self._file.line_of(name)}"
+        return f"{place}: {name}" if field else place
 
 
 def _shown(path: Path) -> str:
@@ -103,6 +127,21 @@ def refuse_mistakes(plan: MeshPlan, *, allow_unsupported: bool) -> None:
     problems = check_mesh(plan, allow_unsupported=allow_unsupported).problems
     if problems:
         raise ConfigurationError("\n".join(problems))
+
+
+def mistakes_in_mesh_file(
+    plan: MeshPlan, *, running: MeshFile, allow_unsupported: bool
+) -> tuple[str, ...]:
+    """Returns the mistakes that an edit of the mesh file would bring.
+
+    running: what it is an edit of. Mistakes in a folder that it names already are not the edit's:
+    the control plane keeps the last good content of those files, and tells of them.
+    """
+    problems = check_mesh(plan, allow_unsupported=allow_unsupported).problems
+    folder = plan.file.config_dir
+    if folder is None or folder != running.config_dir:
+        return problems
+    return tuple(each for each in problems if not each.startswith(f"{_shown(folder)}/"))
 
 
 async def fetch_findings(plan: MeshPlan, places: Places) -> tuple[str, ...] | None:

@@ -8,12 +8,11 @@ import asyncio
 import logging
 import os
 import signal
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
 
-from mesh_lifecycle import Backoff, in_background
+from mesh_lifecycle import Backoff
 from mesh_lifecycle.processes import tied_command
 from mesh_local._errors import ProcessEnded
 from mesh_local.processes._guard import Guard
@@ -81,8 +80,11 @@ class Child:
         while True:
             await self._not_held.wait()
             started = loop.time()
-            code = await self._run()
-            self.last_exit = describe_exit(code)
+            try:
+                self.last_exit = describe_exit(await self._run())
+            except OSError as error:
+                # The program or its directory has gone since it was looked for.
+                self.last_exit = f"can't be started in {self.spec.directory}: {error.strerror}"
             if self._is_killed:
                 self._is_killed = False
                 self._kill_group()
@@ -206,60 +208,6 @@ class Child:
         if self._group is not None:
             self._guard.forget(self._group)
         self._group = None
-
-
-@asynccontextmanager
-async def running(
-    specs: Iterable[ProcessSpec],
-    *,
-    on_exit: OnExit,
-    kill_now: asyncio.Event,
-    guard: Guard,
-    may_start: Callable[[ProcessSpec], asyncio.Event] | None = None,
-) -> AsyncIterator[tuple[Child, ...]]:
-    """Run processes beside the block; leaving it stops them all at once.
-
-    may_start: returns the event that a process waits for before it starts.
-    kill_now: once set, stopping means killing.
-    guard: kills the processes if this program is killed.
-
-    Raises `ProcessEnded` from the block when one ends and `on_exit` is FAIL.
-    """
-    at_once = asyncio.Event()
-    at_once.set()
-    children = tuple(
-        Child(
-            spec,
-            on_exit=on_exit,
-            may_start=may_start(spec) if may_start is not None else at_once,
-            kill_now=kill_now,
-            guard=guard,
-        )
-        for spec in specs
-    )
-    if not children:
-        yield ()
-        return
-    names = ", ".join(child.spec.name for child in children)
-    async with in_background(_keep_all(children), name=f"processes {names}"):
-        yield children
-
-
-async def _keep_all(children: tuple[Child, ...]) -> None:
-    try:
-        async with asyncio.TaskGroup() as group:
-            for child in children:
-                group.create_task(child.keep_running(), name=f"process {child.spec.name}")
-    except* ProcessEnded as ended:
-        raise next(_leaves(ended)) from None
-
-
-def _leaves(group: BaseExceptionGroup[ProcessEnded]) -> Iterator[ProcessEnded]:
-    for error in group.exceptions:
-        if isinstance(error, BaseExceptionGroup):
-            yield from _leaves(error)
-        else:
-            yield error
 
 
 def signal_group(pid: int, number: signal.Signals) -> None:

@@ -15,7 +15,9 @@ from pathlib import Path
 
 from mesh_local._errors import MeshLocalError
 from mesh_local.config import _plan as ports
+from mesh_local.config._mesh_file import MeshFile
 from mesh_local.config._plan import Instance, MeshPlan
+from mesh_local.config._shapes import Workload
 from mesh_local.state._folder import StateFolder
 from mesh_local.state._istio import ROOT_NAMESPACE
 from mesh_local.state._tokens import JWT_AUDIENCE, JWT_ISSUER
@@ -182,7 +184,7 @@ def app_process(
     program = find_program(workload.command[0], directory, environment.get("PATH", ""))
     if program is None:
         raise MeshLocalError(
-            f'workload {workload.name}: there is no program "{workload.command[0]}", neither in '
+            f'{_place(plan.file, workload)}there is no program "{workload.command[0]}", neither in '
             f"PATH nor in {directory}"
         )
     return ProcessSpec(
@@ -193,6 +195,14 @@ def app_process(
         directory=directory,
         log=state.logs / f"{instance.name}.log",
     )
+
+
+def _place(file: MeshFile, workload: Workload) -> str:
+    """Returns where a workload's command stands; a mesh in Python has no lines."""
+    field = f"workloads[{file.workloads.index(workload)}].command"
+    if not file.lines:
+        return f"workload {workload.name}: "
+    return f"{file.path}:{file.line_of(field)}: {field}: "
 
 
 def app_environment(plan: MeshPlan, instance: Instance) -> dict[str, str]:

@@ -6,10 +6,7 @@ the work is more: a processor that changes between them finds little of their co
 
 import asyncio
 import os
-from collections.abc import Sequence
 from contextlib import suppress
-
-from mesh_local.processes._specs import ProcessSpec
 
 AT_ONCE = max(4, 2 * (os.cpu_count() or 1))
 LONGEST_START_S = 10.0
@@ -19,26 +16,35 @@ LONGEST_START_S = 10.0
 class AgentStart:
     """An agent that is to start: it waits for `may_start`, and later is `ready`."""
 
-    def __init__(self, spec: ProcessSpec, *, ready: asyncio.Event) -> None:
-        self.spec = spec
-        self.ready = ready
+    def __init__(self, name: str) -> None:
+        self.name = name
         self.may_start = asyncio.Event()
+        self.ready = asyncio.Event()
 
 
-async def start_some_at_a_time(
-    starts: Sequence[AgentStart], *, at_once: int = AT_ONCE, longest_s: float = LONGEST_START_S
-) -> None:
-    """Let them start in order; at most `at_once` have begun and are not ready."""
-    slots = asyncio.Semaphore(at_once)
+class StartOrder:
+    """Lets agents start in the order in which they are added."""
 
-    async def wait_ready(start: AgentStart) -> None:
+    def __init__(self, *, at_once: int = AT_ONCE, longest_s: float = LONGEST_START_S) -> None:
+        self._slots = asyncio.Semaphore(at_once)
+        self._longest_s = longest_s
+        self._waiting: asyncio.Queue[AgentStart] = asyncio.Queue()
+
+    def add(self, start: AgentStart) -> None:
+        """Let an agent start when its turn has come."""
+        self._waiting.put_nowait(start)
+
+    async def run(self) -> None:
+        """Let them start; at most `at_once` have begun and are not ready. Never returns."""
+        async with asyncio.TaskGroup() as group:
+            while True:
+                start = await self._waiting.get()
+                await self._slots.acquire()
+                start.may_start.set()
+                group.create_task(self._wait_ready(start), name=f"start of {start.name}")
+
+    async def _wait_ready(self, start: AgentStart) -> None:
         with suppress(TimeoutError):
-            async with asyncio.timeout(longest_s):
+            async with asyncio.timeout(self._longest_s):
                 await start.ready.wait()
-        slots.release()
-
-    async with asyncio.TaskGroup() as group:
-        for each in starts:
-            await slots.acquire()
-            each.may_start.set()
-            group.create_task(wait_ready(each), name=f"start of {each.spec.name}")
+        self._slots.release()

@@ -98,10 +98,16 @@ def opened(path: Path) -> Iterator[StateFolder]:
 
 def remove_leftovers(folder: Path) -> None:
     """Remove the shared memory of the Envoys of a state folder; they must have ended."""
+    for directory in (folder / "workloads").glob("*"):
+        remove_shared_memory(directory)
+
+
+def remove_shared_memory(directory: Path) -> None:
+    """Remove the shared memory of the Envoys of an agent's directory; they must have ended."""
     from envoy_supervisor import release_directory
 
-    for directory in (folder / "workloads").glob(f"*/{ENVOY_FILES}"):
-        release_directory(directory)
+    if (directory / ENVOY_FILES).is_dir():
+        release_directory(directory / ENVOY_FILES)
 
 
 def _prepare(folder: StateFolder) -> None:

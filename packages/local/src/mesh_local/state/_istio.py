@@ -16,6 +16,9 @@ GATEWAY_NAME_LABEL = "gateway.networking.k8s.io/gateway-name"
 """By it a Gateway of the Gateway API finds its proxies: the workload has the Gateway's name."""
 WORKLOAD_LABEL = "mesh-local/workload"
 """The workload's name: by it a rule is for the proxies of one workload of a service alone."""
+OUT_OF_SERVICE = {"mesh-local/out-of-service": "true"}
+"""Labels of a replica that gets no requests. By them it is seen that the control plane has read it:
+its page of objects has no status."""
 
 Document = Mapping[str, object]
 
@@ -36,32 +39,18 @@ def mesh_config(plan: MeshPlan) -> Document:
 
 def mesh_documents(plan: MeshPlan) -> tuple[Document, ...]:
     """Returns all documents that follow from the workloads and the mesh settings."""
+    workloads = plan.file.workloads
+    firsts = [each for each in workloads if first_of_service(workloads, each) is each]
     return (
         *policy_documents(plan),
-        *(
-            document
-            for workload in plan.file.workloads
-            for document in workload_documents(plan, workload)
-        ),
+        *(service_entry(each) for each in firsts if each.ports),
+        *(workload_entry(each) for each in plan.instances),
     )
 
 
 def policy_documents(plan: MeshPlan) -> tuple[Document, ...]:
     """Returns the documents that follow from the mesh settings."""
     return (_peer_authentication(plan),)
-
-
-def workload_documents(plan: MeshPlan, workload: Workload) -> tuple[Document, ...]:
-    """Returns the documents of one workload: its replicas, and its service with the first of it.
-
-    A gateway has a WorkloadEntry too: by it the control plane knows whose account gets the keys
-    that the Gateway objects name for its labels.
-    """
-    is_first = first_of_service(plan.file.workloads, workload) is workload
-    return (
-        *([_service_entry(workload)] if workload.ports and is_first else []),
-        *(_workload_entry(each) for each in plan.instances_of(workload.name)),
-    )
 
 
 def instance_labels(instance: Instance) -> dict[str, str]:
@@ -103,7 +92,8 @@ def _peer_authentication(plan: MeshPlan) -> Document:
     }
 
 
-def _service_entry(workload: Workload) -> Document:
+def service_entry(workload: Workload) -> Document:
+    """Returns the service that a workload is an endpoint of, with the workload's ports."""
     return {
         "apiVersion": "networking.istio.io/v1",
         "kind": "ServiceEntry",
@@ -127,15 +117,30 @@ def _ports(workload: Workload) -> Iterator[Document]:
         }
 
 
-def _workload_entry(instance: Instance) -> Document:
-    return {
+def workload_entry(instance: Instance, *, in_service: bool = True) -> Document:
+    """Returns the endpoint that a replica is; a gateway has one, too.
+
+    By it the control plane knows whose account gets the keys that the Gateway objects name for a
+    gateway's labels. in_service: whether others send it requests. One that is not keeps its
+    listeners, which it would lose without an entry, and the connections that are open.
+    """
+    labels = instance_labels(instance)
+    entry: dict[str, object] = {
         "apiVersion": "networking.istio.io/v1",
         "kind": "WorkloadEntry",
         "metadata": {"name": instance.name, "namespace": instance.workload.namespace},
         "spec": {
             "address": instance.addresses.inbound,
-            "labels": instance_labels(instance),
+            "labels": labels if in_service else labels | OUT_OF_SERVICE,
             "serviceAccount": instance.service_account,
             **({"locality": instance.workload.locality} if instance.workload.locality else {}),
         },
     }
+    if not in_service:
+        entry["metadata"] = {
+            "name": instance.name,
+            "namespace": instance.workload.namespace,
+            "annotations": {"proxy.istio.io/health-checks-enabled": "true"},
+        }
+        entry["status"] = {"conditions": [{"type": "Healthy", "status": "False"}]}
+    return entry

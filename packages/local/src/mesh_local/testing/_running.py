@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from mesh_local._errors import NotReady, ProcessEnded
-from mesh_local._lifetime import prepared, running_mesh
 from mesh_local.config._mesh_file import MeshFile, load_mesh_file
+from mesh_local.lifetime._mesh import prepared, running_mesh
 from mesh_local.processes._children import last_lines
 from mesh_local.testing._blocking import BlockingMesh, MeshThread
 from mesh_local.testing._described import Workload, described_mesh

@@ -5,15 +5,15 @@ which files it has read, and of each proxy whether anything waits for it.
 """
 
 import asyncio
-import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 from mesh_local._errors import ConfigurationError, FaultError, NoAnswer, NotReady
 from mesh_local._running_mesh import RunningMesh, RunningWorkload
-from mesh_local.config import _plan as ports
 from mesh_local.observation._agent_status import fetch_status
+from mesh_local.observation._control_plane_pages import fetch_page, lags
+from mesh_local.observation._envoy_clusters import ADMIN_PORT
 from mesh_local.observation._http import MAX_BODY_BYTES, fetch
 from mesh_local.processes._children import ChildState
 from mesh_local.state._folder import write_file
@@ -21,7 +21,6 @@ from mesh_local.state._folder import write_file
 FOLDER = "in-tests"
 WITHIN_S = 30.0
 _POLL_S = 0.03
-_ADMIN_PORT = 15000
 _MOST_DUMP_BYTES = 64 * MAX_BODY_BYTES
 
 
@@ -78,7 +77,7 @@ class Configuration:
         async def is_so() -> bool:
             try:
                 answer = await fetch(
-                    host, _ADMIN_PORT, target=target, timeout_s=5.0, max_bytes=_MOST_DUMP_BYTES
+                    host, ADMIN_PORT, target=target, timeout_s=5.0, max_bytes=_MOST_DUMP_BYTES
                 )
             except NoAnswer:
                 return not runs(workload)
@@ -114,7 +113,7 @@ class Configuration:
     async def _is_settled(self) -> bool:
         """Whether every running proxy has accepted all that there is for it."""
         clients = await self._page("/debug/syncz")
-        if any(_lags(client) for client in clients):
+        if any(lags(client) for client in clients):
             return False
         connected = {client["proxy"].split("~")[2] for client in clients if "~" in client["proxy"]}
         for each in self._mesh.workloads:
@@ -139,14 +138,7 @@ class Configuration:
         return all(status is not None and not status.warming for status in found)
 
     async def _page(self, target: str) -> Any:
-        answer = await fetch(
-            self._mesh.plan.block.control_plane,
-            ports.MONITORING_PORT,
-            target=target,
-            timeout_s=10.0,
-            max_bytes=_MOST_DUMP_BYTES,
-        )
-        return json.loads(answer.body)
+        return await fetch_page(self._mesh.plan, target)
 
     async def _until(self, holds: Callable[[], Awaitable[bool]], otherwise: str) -> None:
         try:
@@ -168,12 +160,3 @@ async def _answered(holds: Callable[[], Awaitable[bool]]) -> bool:
 def runs(workload: RunningWorkload) -> bool:
     """Whether a workload's agent is there to have configuration."""
     return workload.agent.state is not ChildState.ENDED
-
-
-def _lags(client: Mapping[str, Any]) -> bool:
-    if client["behind"]:
-        return True
-    return any(
-        each["nonce_sent"] != each["nonce_acked"] and each["nack"] is None
-        for each in client["types"].values()
-    )

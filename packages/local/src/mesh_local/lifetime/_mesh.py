@@ -8,7 +8,8 @@ the programs that serve, the control plane last.
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
@@ -16,7 +17,7 @@ from pathlib import Path
 from mesh_ca import TokenIssuer
 from mesh_lifecycle import SystemClock, in_background
 from mesh_local._errors import AddressError, NoAnswer, NotReady
-from mesh_local._running_mesh import RunningMesh, RunningWorkload
+from mesh_local._running_mesh import RunningMesh
 from mesh_local.config import _plan as ports
 from mesh_local.config._addresses import choose_block, is_free, reservations
 from mesh_local.config._mesh_file import MeshFile
@@ -27,14 +28,16 @@ from mesh_local.config._plan import (
     needed_endpoints,
     plan_mesh,
 )
-from mesh_local.observation._agent_status import fetch_status
+from mesh_local.lifetime._replica import Surroundings, replica_plans
+from mesh_local.lifetime._replicas import Replicas
 from mesh_local.observation._findings import Places, fetch_findings, refuse_mistakes
 from mesh_local.observation._http import fetch
 from mesh_local.processes import _specs as processes
-from mesh_local.processes._children import Child, ChildState, OnExit, running
+from mesh_local.processes._child_group import child_group
+from mesh_local.processes._children import Child, ChildState, OnExit
 from mesh_local.processes._guard import guarding
-from mesh_local.processes._specs import ProcessSpec
-from mesh_local.processes._start_order import AgentStart, start_some_at_a_time
+from mesh_local.processes._start_order import StartOrder
+from mesh_local.processes._task_group import tasks_beside
 from mesh_local.state._folder import StateFolder, opened
 from mesh_local.state._roots import keep_roots_fresh
 from mesh_local.state._tokens import JWT_ISSUER, keep_tokens_fresh
@@ -46,8 +49,6 @@ CONTROL_PLANE_READY_S = 60.0
 STOP_BEYOND_DRAIN_S = 15.0
 _POLL_S = 0.05
 _WATCH_S = 0.5
-_LOOKS_A_SECOND = 40
-"""At all workloads together: each look costs the agent and this program some milliseconds."""
 
 
 @contextmanager
@@ -89,91 +90,86 @@ async def running_mesh(
     Raises `ConfigurationError` if the control plane would refuse the configuration, `NotReady` if
     it does not become ready, `ProcessEnded` from the block.
     """
+    async with editable_mesh(
+        plan,
+        state,
+        on_exit=on_exit,
+        environ=environ,
+        kill_now=kill_now,
+        allow_unsupported=allow_unsupported,
+    ) as (mesh, _):
+        yield mesh
+
+
+@asynccontextmanager
+async def editable_mesh(
+    plan: MeshPlan,
+    state: StateFolder,
+    *,
+    on_exit: OnExit = OnExit.RESTART,
+    environ: Mapping[str, str] | None = None,
+    kill_now: asyncio.Event | None = None,
+    allow_unsupported: bool = False,
+) -> AsyncIterator[tuple[RunningMesh, Replicas]]:
+    """Run a mesh as `running_mesh` does, with the means to change it while it runs."""
     environ = os.environ if environ is None else environ
     kill_now = kill_now or asyncio.Event()
     issuer = TokenIssuer(state.tokens, JWT_ISSUER)
-    apps = {
-        each.name: spec
-        for each in plan.instances
-        if (spec := processes.app_process(plan, each, state, environ)) is not None
-    }
+    wanted = replica_plans(plan, state, environ)
     refuse_mistakes(plan, allow_unsupported=allow_unsupported)
     write_everything(plan, state, issuer)
-    proxied = {each.name: asyncio.Event() for each in plan.instances}
-
-    def agent_ready(spec: ProcessSpec) -> asyncio.Event:
-        return proxied[spec.name]
-
     async with AsyncExitStack() as stack:
         enter = stack.enter_async_context
         stop_s = plan.file.drain.total_seconds() + STOP_BEYOND_DRAIN_S
         start_deadline = stack.enter_context(_stop_deadline(kill_now, stop_s))
         guard = await enter(guarding())
         guard.clean(state.path)
-        run = partial(running, on_exit=on_exit, kill_now=kill_now, guard=guard)
-        await enter(_keeping_credentials_fresh(plan, state, issuer))
+        group = partial(child_group, on_exit=on_exit, kill_now=kill_now, guard=guard)
         spec = processes.control_plane_process(
             plan, state, environ, allow_unsupported=allow_unsupported
         )
-        (control_plane,) = await enter(run([spec]))
+        control_plane = (await enter(group(name="the control plane"))).start(spec)
+        mesh = RunningMesh(plan=plan, state=state, control_plane=control_plane, workloads=())
+        await enter(_keeping_credentials_fresh(mesh, issuer))
         await _wait_control_plane(plan, control_plane)
-        serving = {each.name for each in plan.instances if each.serves}
-        servers = await enter(
-            run([spec for name, spec in apps.items() if name in serving], may_start=agent_ready)
+        order, restarts = StartOrder(), defaultdict[str, asyncio.Lock](asyncio.Lock)
+        surroundings = Surroundings(
+            mesh=mesh,
+            issuer=issuer,
+            servers=await enter(group(name="programs that serve")),
+            agents=await enter(group(name="agents")),
+            sources=await enter(group(name="programs that call")),
+            order=order,
+            kill_now=kill_now,
+            restarting=restarts.__getitem__,
         )
-        starts = [
-            AgentStart(
-                processes.agent_process(plan, each, state, environ), ready=proxied[each.name]
-            )
-            for each in plan.instances
-        ]
-        may_start = {each.spec.name: each.may_start for each in starts}
-        agents = await enter(
-            run([each.spec for each in starts], may_start=lambda spec: may_start[spec.name])
+        await enter(in_background(order.run(), name="agents' starts"))
+        await enter(in_background(_watch_configuration(mesh), name="watch configuration"))
+        replicas = Replicas(
+            surroundings,
+            await enter(tasks_beside("replicas")),
+            environ=environ,
+            allow_unsupported=allow_unsupported,
         )
-        await enter(in_background(_start_agents(starts), name="agents' starts"))
-        sources = await enter(
-            run([spec for name, spec in apps.items() if name not in serving], may_start=agent_ready)
-        )
-        mesh = _mesh_of(plan, state, control_plane, agents, apps=(*servers, *sources))
-        await enter(in_background(_watch_all(mesh, starts), name="workload-watch"))
+        replicas.begin(wanted.values())
         try:
-            yield mesh
+            yield mesh, replicas
         finally:
             log.info("stopping")
             start_deadline()
 
 
 @asynccontextmanager
-async def _keeping_credentials_fresh(
-    plan: MeshPlan, state: StateFolder, issuer: TokenIssuer
-) -> AsyncIterator[None]:
-    clock = SystemClock()
+async def _keeping_credentials_fresh(mesh: RunningMesh, issuer: TokenIssuer) -> AsyncIterator[None]:
+    def instances() -> tuple[Instance, ...]:
+        return tuple(each.instance for each in (*mesh.workloads, *mesh.leaving))
+
+    tokens = keep_tokens_fresh(issuer, instances, mesh.state, clock=SystemClock())
     async with (
-        in_background(keep_tokens_fresh(issuer, plan, state, clock=clock), name="token-renewal"),
-        in_background(keep_roots_fresh(plan, state), name="root-renewal"),
+        in_background(tokens, name="token-renewal"),
+        in_background(keep_roots_fresh(instances, mesh.state), name="root-renewal"),
     ):
         yield
-
-
-def _mesh_of(
-    plan: MeshPlan,
-    state: StateFolder,
-    control_plane: Child,
-    agents: Sequence[Child],
-    *,
-    apps: Sequence[Child],
-) -> RunningMesh:
-    by_name = {child.spec.name: child for child in apps}
-    return RunningMesh(
-        plan=plan,
-        state=state,
-        control_plane=control_plane,
-        workloads=tuple(
-            RunningWorkload(instance=instance, agent=agent, app=by_name.get(instance.name))
-            for instance, agent in zip(plan.instances, agents, strict=True)
-        ),
-    )
 
 
 @contextmanager
@@ -211,63 +207,13 @@ async def _answers_ready(host: str, port: int, target: str) -> bool:
         return False
 
 
-async def _start_agents(starts: Sequence[AgentStart]) -> None:
-    """Let the agents start, as many at a time as the machine can bear; never returns."""
-    await start_some_at_a_time(starts)
-    await asyncio.Event().wait()
-
-
-async def _watch_all(mesh: RunningMesh, starts: Sequence[AgentStart]) -> None:
-    async with asyncio.TaskGroup() as group:
-        for workload, start in zip(mesh.workloads, starts, strict=True):
-            name = workload.instance.name
-            group.create_task(_watch(mesh, workload, start), name=f"watch {name}")
-        group.create_task(_watch_configuration(mesh), name="watch configuration")
-
-
 async def _watch_configuration(mesh: RunningMesh) -> None:
     """Keep the control plane's findings up to date; never returns."""
-    places = Places(mesh.plan.file, config=mesh.state.config, mesh_config=mesh.state.mesh_config)
     while True:
+        places = Places(
+            mesh.plan.file, config=mesh.state.config, mesh_config=mesh.state.mesh_config
+        )
         findings = await fetch_findings(mesh.plan, places)
         if findings is not None:
             mesh.findings = findings
         await asyncio.sleep(_WATCH_S)
-
-
-async def _watch(mesh: RunningMesh, workload: RunningWorkload, start: AgentStart) -> None:
-    """Keep a workload's status up to date; its program may start when its agent is ready."""
-    instance, proxied = workload.instance, start.ready
-    await start.may_start.wait()
-    while True:
-        workload.status = await fetch_status(instance.addresses.inbound)
-        if workload.status is not None and workload.status.ready:
-            proxied.set()
-        if proxied.is_set():
-            workload.app_answers = await _accepts(instance)
-        mesh.workload_updated()
-        ready = workload.not_ready is None
-        begun = [each for each in mesh.workloads if each.agent.state is not ChildState.WAITING]
-        alike = sum((each.not_ready is None) == ready for each in begun)
-        await asyncio.sleep(pause_s(ready=ready, alike=alike))
-
-
-def pause_s(*, ready: bool, alike: int) -> float:
-    """Return after how long a workload is looked at again.
-
-    ready: whether it is ready, which then only has to be kept true. alike: how many are so.
-    """
-    return max(_WATCH_S if ready else _POLL_S, alike / _LOOKS_A_SECOND)
-
-
-async def _accepts(instance: Instance) -> bool:
-    if not instance.workload.command:
-        return True  # the user starts it
-    for port in instance.workload.ports:
-        try:
-            async with asyncio.timeout(1.0):
-                _, writer = await asyncio.open_connection(instance.addresses.app, port.port)
-        except (OSError, TimeoutError):
-            return False
-        writer.close()
-    return True
