@@ -75,7 +75,8 @@ class Surroundings:
     """The things that the replicas of a mesh share.
 
     servers, sources: programs that serve, and those that only call others.
-    restarting: of each workload's name; the replica that holds it is started again, and others serve.
+    restarting: a lock for each workload's name; the replica that holds it is started again, and
+    the others serve meanwhile.
     """
 
     mesh: RunningMesh
