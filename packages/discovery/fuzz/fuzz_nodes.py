@@ -9,7 +9,8 @@ from envoy.config.core.v3.base_pb2 import Node as NodeMessage
 from google.protobuf import json_format
 from google.protobuf.message import DecodeError
 
-from mesh_discovery.plan._proxy import NodeError, parse_proxy
+from mesh_discovery.config.kinds.mesh_config._interception import InterceptionMode
+from mesh_discovery.plan._proxy import NodeError, Proxy, parse_proxy
 from xds_server import Node
 
 
@@ -19,10 +20,19 @@ def check(data: bytes) -> None:
     if node is None:
         return
     with suppress(NodeError):
-        proxy = parse_proxy(node)
+        proxy = _proxy(node)
         assert proxy.addresses
         assert proxy.namespace
-        assert parse_proxy(node) == proxy
+        assert _proxy(node) == proxy
+
+
+def _proxy(node: Node) -> Proxy:
+    return parse_proxy(
+        node,
+        domain_suffix="cluster.local",
+        source="",
+        mesh_interception=InterceptionMode.NONE,
+    )
 
 
 def _node(data: bytes) -> Node | None:

@@ -107,9 +107,11 @@ def check_configuration(
     )
     own = _Own(frozenset(load.files), whole.snapshot.objects)
     judged = judge(model)
-    named = [each for each in references(whole.snapshot.objects) if own.has(each.at)]
+    named = [each for each in references(whole.snapshot.objects, domain) if own.has(each.at)]
     undecided = Undecided(
-        whole.snapshot.objects, "".join(each.unreadable for each in (*contents, *further))
+        whole.snapshot.objects,
+        "".join(each.unreadable for each in (*contents, *further)),
+        domain,
     )
     untold = {_field(each.at) for each in named if undecided.has(each)}
     unjudged: set[tuple[str, int, str]] = set()
@@ -218,6 +220,7 @@ def _different(model: MeshModel, held: Held, domain: str) -> tuple[DifferentReso
         proxy = parse_proxy(
             held.node,
             domain_suffix=domain,
+            source="",
             mesh_interception=model.mesh_config.default_config.interception_mode,
         )
     except NodeError as error:

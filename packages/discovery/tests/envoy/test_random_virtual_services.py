@@ -39,7 +39,7 @@ def routes_of(spec: dict[str, Any]) -> list[route_components_pb2.Route] | None:
     )
     place = RoutePlace(80, gateway="a/g", namespace="a")
     scope = Scope(key=ScopeKey("a"), services={}, egress=())
-    return http_routes(found, place, http_targets(found.spec, 80, scope))
+    return http_routes(found, place, http_targets(found.spec, 80, scope), default_retries=None)
 
 
 def right_ones(wanted: int) -> list[list[route_components_pb2.Route]]:

@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from mesh_discovery.model._model import MeshModel
-from mesh_discovery.plan._proxy import parse_proxy
 from mesh_discovery.push.context._context import PushContext
 from mesh_protos.nds_pb2 import NameTable
+from proxies import proxy_of
 from xds_server import Node
 
 Build = Callable[..., MeshModel]
@@ -17,7 +17,7 @@ def names(model: MeshModel) -> Mapping[str, NameTable.NameInfo]:
     of = Node(
         id="sidecar~10.1.1.10~web.shop~shop.svc.cluster.local", metadata={"DNS_CAPTURE": "true"}
     )
-    (resource,) = PushContext(model).names(parse_proxy(of)).resources
+    (resource,) = PushContext(model).names(proxy_of(of)).resources
     return NameTable.FromString(resource.body).table
 
 

@@ -15,9 +15,10 @@ from mesh_discovery.config.kinds.mesh_config._proxy_config import (
 )
 from mesh_discovery.config.kinds.mesh_config._spec import MeshConfigSpec
 from mesh_discovery.model._model import MeshModel, build_model
-from mesh_discovery.plan._proxy import Proxy, parse_proxy
+from mesh_discovery.plan._proxy import Proxy
 from mesh_discovery.push.context._context import PushContext
 from planes import as_json, proxy
+from proxies import proxy_of
 from xds_server import Node
 
 Build = Callable[..., MeshModel]
@@ -94,7 +95,7 @@ def proxies() -> list[Proxy]:
     """Return a sidecar to which nothing is redirected, a captured one, and a router."""
 
     def captured(kind: str, labels: dict[str, Any]) -> Proxy:
-        return parse_proxy(
+        return proxy_of(
             Node(
                 id=f"{kind}~127.93.1.1~w.default~default.svc.cluster.local",
                 metadata={"INTERCEPTION_MODE": "REDIRECT", "LABELS": labels},

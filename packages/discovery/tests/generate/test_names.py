@@ -16,11 +16,12 @@ from hypothesis import strategies as st
 from mesh_discovery import ConfigLoader
 from mesh_discovery.model._auto_addresses import allocate, auto_addresses
 from mesh_discovery.model._model import MeshModel, build_model
-from mesh_discovery.plan._proxy import Proxy, parse_proxy
+from mesh_discovery.plan._proxy import Proxy
 from mesh_discovery.push.context._context import PushContext
 from mesh_protos import type_urls
 from mesh_protos.nds_pb2 import NameTable
 from planes import Documents
+from proxies import proxy_of
 from xds_server import Node
 from xds_server.testing import ADS_DELTA, ADS_SOTW, DeltaClient, SotwClient, over_grpc
 
@@ -55,7 +56,7 @@ DOCUMENTS = (
 
 
 def proxy(*, kind: str = "sidecar", address: str = "10.1.1.1", **metadata: Any) -> Proxy:
-    return parse_proxy(
+    return proxy_of(
         Node(id=f"{kind}~{address}~client.default~default.svc.cluster.local", metadata=metadata)
     )
 

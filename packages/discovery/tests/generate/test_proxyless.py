@@ -9,12 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headless_services import HOST, HTTP, Pod, headless_service
+from mesh_discovery.config._snapshot import snapshot_of
 from mesh_discovery.config.kinds._protocol import Protocol
 from mesh_discovery.config.kinds._service_entry import Resolution
-from mesh_discovery.config.kinds.mesh_config._spec import MeshConfigSpec
 from mesh_discovery.generate.proxyless._outbound import load_assignment
-from mesh_discovery.model._model import MeshModel
-from mesh_discovery.model._peer_authentication import PeerPolicies
+from mesh_discovery.model._model import MeshModel, build_model
 from mesh_discovery.model._services import Endpoint, Port, Service
 from mesh_discovery.plan._proxyless import Target
 from mesh_discovery.push.context._context import PushContext
@@ -151,12 +150,7 @@ def test_endpoints_that_grpc_would_refuse_are_not_sent(model_of: Build) -> None:
     assert assignment["endpoints"][0]["load_balancing_weight"] == 2
 
 
-EMPTY = MeshModel(
-    mesh_config=MeshConfigSpec(),
-    trust_domain="cluster.local",
-    services=(),
-    policies=PeerPolicies(root_namespace="istio-system"),
-)
+EMPTY = build_model(snapshot_of([]))
 PORT = Port(number=80, name="grpc", protocol=Protocol.GRPC, target=80)
 ENDPOINTS = st.lists(
     st.builds(

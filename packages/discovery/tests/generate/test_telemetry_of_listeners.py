@@ -7,10 +7,11 @@ import pytest
 
 from mesh_discovery.generate.telemetry._lines import DEFAULT_TEXT, line_format
 from mesh_discovery.model._model import MeshModel
-from mesh_discovery.plan._proxy import Proxy, parse_proxy
+from mesh_discovery.plan._proxy import Proxy
 from mesh_discovery.plan.telemetry._values import JsonLine, TextLine
 from mesh_discovery.push.context._context import PushContext
 from planes import as_json
+from proxies import proxy_of
 from xds_server import Node
 
 Build = Callable[..., MeshModel]
@@ -62,7 +63,7 @@ def proxies() -> Iterator[Proxy]:
     ):
         metadata: dict[str, Any] = {"INTERCEPTION_MODE": mode, "LABELS": labels}
         node_id = f"{kind}~127.93.1.1~w.default~default.svc.cluster.local"
-        yield parse_proxy(Node(id=node_id, metadata=metadata))
+        yield proxy_of(Node(id=node_id, metadata=metadata))
 
 
 def listeners(model: MeshModel) -> list[dict[str, Any]]:

@@ -12,6 +12,7 @@ from mesh_discovery.config.kinds._service_entry import Resolution
 from mesh_discovery.config.kinds.destination_rule._spec import DestinationRuleSpec
 from mesh_discovery.model._destination_rules import DestinationRules
 from mesh_discovery.model._services import Service
+from mesh_settings import RULES
 
 HOST = "s.b.svc.cluster.local"
 SERVICE = Service(
@@ -38,7 +39,9 @@ def rule(name: str, *, namespace: str = "b", created: str = "", **spec: Any) -> 
 
 def found(client: str, *rules: ConfigObject, **labels: str) -> tuple[str, ...]:
     """Return the names of the rules that a client has for the service."""
-    made = DestinationRules.of(rules).rule_for(client, SERVICE, tuple(sorted(labels.items())))
+    made = DestinationRules.of(rules, RULES).rule_for(
+        client, SERVICE, tuple(sorted(labels.items()))
+    )
     return made.names if made is not None else ()
 
 
@@ -86,7 +89,8 @@ def test_rules_of_one_host_have_the_policy_of_the_oldest_and_the_subsets_of_all(
             rule("first", subsets=[{"name": "v1", "labels": {"v": "1"}}]),
             rule("second", trafficPolicy=RANDOM, subsets=[{"name": "v1", "labels": {"v": "x"}}]),
             rule("third", trafficPolicy=ROUND_ROBIN, subsets=[{"name": "v2"}]),
-        ]
+        ],
+        RULES,
     )
     merged = rules.rule_for("a", SERVICE)
     assert merged is not None
@@ -113,15 +117,15 @@ def test_a_rule_for_some_workloads_is_for_those_of_its_own_namespace() -> None:
     assert found("b", *rules, app="x") == ("all",)
     assert found("a", *rules, app="web") == ("all",)
     assert found("b", rule("some", **select(app="web")), app="x") == ()
-    assert DestinationRules.of(rules).labels_looked_at == {"app"}
+    assert DestinationRules.of(rules, RULES).labels_looked_at == {"app"}
 
 
 def test_rules_are_the_same_while_their_objects_have_the_same_content() -> None:
     first, second = rule("first"), rule("second", host="other.example")
-    before = DestinationRules.of([first, second])
-    assert DestinationRules.of([first.moved(3), second], before=before) is before
+    before = DestinationRules.of([first, second], RULES)
+    assert DestinationRules.of([first.moved(3), second], RULES, before=before) is before
     after = DestinationRules.of(
-        [replace(first, spec=rule("x", host="new").spec), second], before=before
+        [replace(first, spec=rule("x", host="new").spec), second], RULES, before=before
     )
     assert after is not before
     kept_hosts = [each.host for each in after.rules if each in before.rules]
@@ -131,6 +135,6 @@ def test_rules_are_the_same_while_their_objects_have_the_same_content() -> None:
 
 
 def test_the_default_of_export_to_is_the_meshs() -> None:
-    made = DestinationRules.of([rule("own")], export_to=["."])
+    made = DestinationRules.of([rule("own")], RULES._replace(export_to=(".",)))
     assert made.rule_for("a", SERVICE) is None
     assert made.rule_for("b", SERVICE) is not None

@@ -14,6 +14,7 @@ from mesh_discovery.config.kinds.virtual_service._spec import VirtualServiceSpec
 from mesh_discovery.model._destination_rules import DestinationRules
 from mesh_discovery.model._services import Service
 from mesh_discovery.model.virtual_services._virtual_services import VirtualServices
+from mesh_settings import RULES, VIRTUAL_SERVICES
 
 NAMESPACES = ("a", "b", "istio-system")
 HOSTS = ("s.a.svc.cluster.local", "t.b.svc.cluster.local", "*.b.svc.cluster.local", "*")
@@ -122,8 +123,8 @@ def steps(draw: st.DrawFn, kind: str, specs: st.SearchStrategy[Any]) -> list[lis
 def test_edited_destination_rules_are_those_of_the_objects(all_steps: Any) -> None:
     before = None
     for objects in all_steps:
-        edited = DestinationRules.of(objects, before=before)
-        anew = DestinationRules.of(objects)
+        edited = DestinationRules.of(objects, RULES, before=before)
+        anew = DestinationRules.of(objects, RULES)
         for namespace in NAMESPACES:
             for each in SERVICES:
                 for labels in ((), (("app", "web"),)):
@@ -146,12 +147,12 @@ def test_another_namespaces_virtual_service_in_the_place_of_one_is_not_in_its_la
     http = [_to("s")]
     exported, own = (route_spec(["s"], [], [to], http) for to in ("b", "."))
     before = VirtualServices.of(
-        objects_of("VirtualService", {("a", "n3"): exported, ("b", "n1"): own})
+        objects_of("VirtualService", {("a", "n3"): exported, ("b", "n1"): own}), VIRTUAL_SERVICES
     )
     before.of_mesh("b")
     known = before._objects[1]
     come = objects_of("VirtualService", {("b", "n0"): exported})[0]
-    edited = VirtualServices.of([come, known], before=before)
+    edited = VirtualServices.of([come, known], VIRTUAL_SERVICES, before=before)
     assert [each.name for each in edited.of_mesh("b")] == ["n0", "n1"]
 
 
@@ -159,8 +160,8 @@ def test_another_namespaces_virtual_service_in_the_place_of_one_is_not_in_its_la
 def test_edited_virtual_services_are_those_of_the_objects(all_steps: Any) -> None:
     before = None
     for objects in all_steps:
-        edited = VirtualServices.of(objects, before=before)
-        anew = VirtualServices.of(objects)
+        edited = VirtualServices.of(objects, VIRTUAL_SERVICES, before=before)
+        anew = VirtualServices.of(objects, VIRTUAL_SERVICES)
         assert said(edited) == said(anew)
         assert edited.source_labels == anew.source_labels
         for gateway in ("mesh", "a/g", "b/g"):

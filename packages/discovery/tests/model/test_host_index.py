@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from mesh_discovery.model._host_index import HostIndex
 from mesh_discovery.model._short_names import full_host
+from mesh_settings import DOMAIN
 
 _LABELS = st.text(alphabet="ab", min_size=1, max_size=2)
 _HOSTS = st.lists(_LABELS, min_size=1, max_size=3).map(".".join)
@@ -47,7 +48,7 @@ def test_the_names_that_match_come_from_the_most_specific_to_the_least(
 def test_a_name_without_dots_means_a_service_of_the_rules_own_namespace(
     host: str, expected: str
 ) -> None:
-    assert full_host(host, "a") == expected
+    assert full_host(host, "a", DOMAIN) == expected
 
 
 def test_all_values_of_a_name_are_kept_in_order() -> None:

@@ -172,3 +172,13 @@ def test_the_nearest_and_oldest_policy_decides(policies: list[Policy], wanted: s
     all_policies = PeerPolicies(root_namespace="root", policies=tuple(policies))
 
     assert all_policies.mode("ns", {"app": "web", "v": "1"}, 80) == wanted
+
+
+def test_a_mesh_with_other_rules_is_not_equal(model_of: Build) -> None:
+    rule = """\
+apiVersion: networking.istio.io/v1
+kind: VirtualService
+metadata: {name: web, namespace: default}
+spec: {hosts: [web], http: [{directResponse: {status: 418}}]}
+"""
+    assert model_of(entry("web", WEB)) != model_of(entry("web", WEB), rule)

@@ -14,8 +14,8 @@ from mesh_discovery.config.kinds.mesh_config._proxy_config import (
     ProxyHeaders,
     ServerHeader,
 )
-from mesh_discovery.plan._proxy import parse_proxy
 from mesh_discovery.plan._proxy_settings import NO_SETTINGS, ProxySettings
+from proxies import proxy_of
 from xds_server import JSON, Node
 
 MESH = ProxyConfig(
@@ -26,11 +26,11 @@ MESH = ProxyConfig(
 
 def settings(config: JSON) -> ProxyConfig:
     node = Node(id="sidecar~10.0.0.1~a.b~b.svc.x", metadata={"PROXY_CONFIG": config})
-    return parse_proxy(node).settings.config
+    return proxy_of(node).settings.config
 
 
 def test_a_proxy_without_a_config_has_the_settings_of_the_mesh() -> None:
-    own = parse_proxy(Node(id="sidecar~10.0.0.1~a.b~b.svc.x")).settings
+    own = proxy_of(Node(id="sidecar~10.0.0.1~a.b~b.svc.x")).settings
 
     assert own is NO_SETTINGS
     assert own.over(MESH).config == MESH
@@ -86,7 +86,7 @@ def test_proxies_of_equal_settings_are_equal_and_have_one_hash() -> None:
 
 
 def of_metadata(**metadata: Any) -> ProxySettings:
-    return parse_proxy(Node(id="sidecar~10.0.0.1~a.b~b.svc.x", metadata=metadata)).settings
+    return proxy_of(Node(id="sidecar~10.0.0.1~a.b~b.svc.x", metadata=metadata)).settings
 
 
 @pytest.mark.parametrize(

@@ -3,10 +3,11 @@
 import pytest
 
 from mesh_discovery.model._model import MeshModel
-from mesh_discovery.plan._proxy import Proxy, parse_proxy
+from mesh_discovery.plan._proxy import Proxy
 from mesh_discovery.plan.telemetry._telemetry import telemetry_of
 from mesh_discovery.plan.telemetry._values import Tag, Tracing
 from mesh_discovery.plan.telemetry._workload_tags import workload_tags
+from proxies import proxy_of
 from telemetry_objects import ALS, ROOT, SERVICE, Build, found, mesh, proxy, telemetry
 from xds_server import Node
 
@@ -121,7 +122,7 @@ def test_an_envoy_that_makes_no_tags_by_formats_is_given_their_values(model_of: 
         " c: {literal: {value: d}}}}]"
     )
     model = model_of(SERVICE + mesh() + telemetry("a", spec))
-    old = parse_proxy(
+    old = proxy_of(
         Node(
             id="sidecar~127.0.0.9~w.default~default.svc.cluster.local",
             metadata={"LABELS": {"service.istio.io/canonical-name": "shop"}, "CLUSTER_ID": "k"},

@@ -51,7 +51,7 @@ def _rule() -> Rule:
     document = yaml.safe_load(RULE)
     assert not list(differences(document, DestinationRuleSpec))
     spec = decode(document, DestinationRuleSpec)
-    return Rule(namespace="b", names=("rule",), host=spec.host, spec=spec)
+    return Rule(namespace="b", names=("rule",), host=spec.host, spec=spec, export_to=frozenset())
 
 
 def shown(value: Any) -> Any:
@@ -80,7 +80,7 @@ def shown(value: Any) -> Any:
 def test_each_section_comes_from_the_subset_or_the_port_or_the_rule(
     rule: Rule, port: int, subset: str, expected: tuple[object, ...]
 ) -> None:
-    policy = effective_policy(rule, port, subset)
+    policy = effective_policy(rule, port, subset, None)
     balancer, outlier = policy.load_balancer, policy.outlier_detection
     hashing = policy.consistent_hash
     found = (
@@ -95,19 +95,22 @@ def test_each_section_comes_from_the_subset_or_the_port_or_the_rule(
 
 
 def test_without_a_rule_nothing_is_set() -> None:
-    assert effective_policy(None, 80) == NO_POLICY
-    assert tcp_policy(None, 80, "v1") == tcp_policy(None, 81)
+    assert effective_policy(None, 80, "", None) == NO_POLICY
+    assert tcp_policy(None, 80, "v1", None) == tcp_policy(None, 81, "", None)
     assert route_hash(None, 80) is None
 
 
 def test_a_tcp_proxy_has_the_tunnel_of_its_own_subset_only(rule: Rule) -> None:
-    assert shown(tcp_policy(rule, 80).tunnel) == {"targetHost": "top.example", "targetPort": 1}
-    assert tcp_policy(rule, 80, "plain").tunnel is None
-    assert shown(tcp_policy(rule, 80, "by-port").tunnel)["targetHost"] == "own.example"
-    assert tcp_policy(rule, 80).idle_timeout == Duration(5)
-    assert tcp_policy(rule, 81).max_connection_duration == Duration(9)
-    assert not tcp_policy(rule, 80).hashes_source_ip
-    assert tcp_policy(rule, 82).hashes_source_ip
+    assert shown(tcp_policy(rule, 80, "", None).tunnel) == {
+        "targetHost": "top.example",
+        "targetPort": 1,
+    }
+    assert tcp_policy(rule, 80, "plain", None).tunnel is None
+    assert shown(tcp_policy(rule, 80, "by-port", None).tunnel)["targetHost"] == "own.example"
+    assert tcp_policy(rule, 80, "", None).idle_timeout == Duration(5)
+    assert tcp_policy(rule, 81, "", None).max_connection_duration == Duration(9)
+    assert not tcp_policy(rule, 80, "", None).hashes_source_ip
+    assert tcp_policy(rule, 82, "", None).hashes_source_ip
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from edited_objects import Edit, kinds
 from mesh_discovery import ConfigLoader
 from mesh_discovery.model._model import MeshModel, build_model
-from mesh_discovery.plan._proxy import Proxy, parse_proxy
+from mesh_discovery.plan._proxy import Proxy
 from mesh_discovery.push.context import _endpoints
 from mesh_discovery.push.context._context import PushContext
+from proxies import proxy_of
 from told import Mesh, References, router, sidecar
 from xds_server import Node
 
@@ -20,7 +21,7 @@ Contents = Mapping[str, Mapping[str, bytes]]
 
 
 def _proxy(kind: str, address: str, namespace: str, mode: str = "", **labels: str) -> Proxy:
-    return parse_proxy(
+    return proxy_of(
         Node(
             id=f"{kind}~{address}~p.{namespace}~{namespace}.svc.cluster.local",
             metadata={"NAMESPACE": namespace, "LABELS": labels, "INTERCEPTION_MODE": mode},

@@ -4,8 +4,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from destination_rules import policy
-from mesh_discovery.plan._proxy import Proxy, parse_proxy
+from mesh_discovery.plan._proxy import Proxy
 from mesh_discovery.push.context._context import PushContext
+from proxies import proxy_of
 from virtual_services import model_of, only, virtual_service
 from xds_server import Node
 
@@ -56,7 +57,7 @@ rules = st.sampled_from(
 
 
 def proxy(namespace: str) -> Proxy:
-    return parse_proxy(Node(id=f"sidecar~10.0.0.1~p.{namespace}~{namespace}.svc.cluster.local"))
+    return proxy_of(Node(id=f"sidecar~10.0.0.1~p.{namespace}~{namespace}.svc.cluster.local"))
 
 
 def by_name(documents: list[str]) -> list[str]:

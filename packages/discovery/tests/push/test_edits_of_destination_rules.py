@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 
 from destination_rules import rule
 from mesh_discovery.model._model import MeshModel
-from mesh_discovery.plan._proxy import Proxy, parse_proxy
+from mesh_discovery.plan._proxy import Proxy
 from mesh_discovery.push.context._context import PushContext
 from planes import entry
+from proxies import proxy_of
 from xds_server import Node, Resource
 
 Build = Callable[..., MeshModel]
@@ -33,7 +34,7 @@ SERVICES = tuple(service(f"s{n}", f"10.0.{n}.1", f"10.0.{n}.2") for n in range(6
 
 
 def client(namespace: str = "a", **labels: str) -> Proxy:
-    return parse_proxy(
+    return proxy_of(
         Node(
             id=f"sidecar~10.9.0.1~c.{namespace}~{namespace}.svc.cluster.local",
             metadata={"LABELS": labels},

@@ -1,8 +1,9 @@
 """A cluster that goes away keeps its endpoints until the proxy's routes have changed."""
 
-from mesh_discovery.plan._proxy import Proxy, parse_proxy
+from mesh_discovery.plan._proxy import Proxy
 from mesh_discovery.push._generators import generators
 from mesh_discovery.push._served_context import ServedContext
+from proxies import proxy_of
 from virtual_services import HOST, VERSIONS, model_of
 from xds_server import Client, ConfigKey, Node, PushRequest, Watch, type_urls
 
@@ -23,7 +24,7 @@ def test_a_push_says_nothing_of_clusters_that_are_gone_and_a_request_is_answered
     served = ServedContext(model_of(SERVICE, VERSIONS))
     generator = generators(served, bundle_pem=lambda: b"")[type_urls.ENDPOINT]
     node = Node(id="sidecar~10.0.0.9~c.a~a.svc.cluster.local")
-    client: Client[Proxy] = Client(id="1", node=node, identities=(), context=parse_proxy(node))
+    client: Client[Proxy] = Client(id="1", node=node, identities=(), context=proxy_of(node))
     watch = Watch(type_url=type_urls.ENDPOINT, names=frozenset({V1, GONE, WHOLE}))
     push = PushRequest(configs_updated=frozenset({ConfigKey("ServiceEntry", HOST, "b")}))
 

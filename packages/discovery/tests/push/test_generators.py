@@ -11,7 +11,7 @@ from msgspec import structs
 from mesh_ca.testing import throwaway_authority
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.plan._envoy_names import parse_outbound_cluster
-from mesh_discovery.plan._proxy import NodeError, NotServedError, Proxy, parse_proxy
+from mesh_discovery.plan._proxy import NodeError, NotServedError, Proxy
 from mesh_discovery.push._affected import needs_push
 from mesh_discovery.push._generators import generators
 from mesh_discovery.push._served_context import ServedContext
@@ -19,6 +19,7 @@ from mesh_discovery.push._trust_bundle import trust_bundle_changed
 from mesh_discovery.push.context._cluster_names import ClusterNames
 from mesh_discovery.push.context._context import PushContext
 from planes import Documents, as_json, proxy
+from proxies import proxy_of
 from xds_server import Client, ConfigKey, Node, PushRequest, Watch, type_urls
 
 Build = Callable[..., MeshModel]
@@ -325,7 +326,7 @@ def test_what_was_hidden_is_told_though_changes_of_endpoints_were_built_first(
 )
 def test_a_node_that_cannot_be_served_is_told_why(node: str, wanted: str) -> None:
     with pytest.raises(NodeError, match=wanted):
-        parse_proxy(Node(id=node))
+        proxy_of(Node(id=node))
 
 
 def test_an_unknown_interception_mode_is_refused_and_addresses_are_checked() -> None:
@@ -338,7 +339,7 @@ def test_an_unknown_interception_mode_is_refused_and_addresses_are_checked() -> 
 
 def test_a_router_gets_clusters_and_no_listeners(model_of: Build, yaml: Documents) -> None:
     context = PushContext(model_of(yaml.service("web", "127.93.1.1", 80, 8080)))
-    router = parse_proxy(Node(id="router~127.93.1.1~gw.default~default.svc.cluster.local"))
+    router = proxy_of(Node(id="router~127.93.1.1~gw.default~default.svc.cluster.local"))
 
     assert not context.listeners(router).resources
     assert len(context.clusters(router).resources) == 2

@@ -9,9 +9,10 @@ import yaml as pyyaml
 
 from envoy_filters import LUA, MANAGER
 from mesh_discovery.model._model import MeshModel
-from mesh_discovery.plan._proxy import Proxy, parse_proxy
+from mesh_discovery.plan._proxy import Proxy
 from mesh_discovery.push.context._context import PushContext
 from planes import Documents, as_json, entry
+from proxies import proxy_of
 from xds_server import Node
 
 Build = Callable[..., MeshModel]
@@ -26,7 +27,7 @@ WEB = entry(
 
 def proxy(mode: str = "REDIRECT", *, kind: str = "sidecar", **metadata: Any) -> Proxy:
     node = f"{kind}~10.0.0.1~w.default~default.svc.cluster.local"
-    return parse_proxy(Node(id=node, metadata={"INTERCEPTION_MODE": mode, **metadata}))
+    return proxy_of(Node(id=node, metadata={"INTERCEPTION_MODE": mode, **metadata}))
 
 
 def envoy_filter(
@@ -118,7 +119,7 @@ def test_proxies_of_equal_patches_share_one_answer(model_of: Build) -> None:
     context = PushContext(model_of(WEB, envoy_filter("all", lua("x.lua"))))
     one, two = (
         proxy(),
-        parse_proxy(
+        proxy_of(
             Node(
                 id="sidecar~10.0.0.1~v.default~default.svc.cluster.local",
                 metadata={"INTERCEPTION_MODE": "REDIRECT"},

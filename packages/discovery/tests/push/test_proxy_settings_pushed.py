@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 
 from mesh_discovery.model._model import MeshModel
-from mesh_discovery.plan._proxy import Proxy, parse_proxy
+from mesh_discovery.plan._proxy import Proxy
 from mesh_discovery.push.context._context import PushContext
 from planes import as_json, entry
+from proxies import proxy_of
 from xds_server import Node
 
 Build = Callable[..., MeshModel]
@@ -29,7 +30,7 @@ def proxy(mode: str, config: dict[str, Any] | None) -> Proxy:
     metadata: dict[str, Any] = {"INTERCEPTION_MODE": mode}
     if config is not None:
         metadata["PROXY_CONFIG"] = config
-    return parse_proxy(
+    return proxy_of(
         Node(id="sidecar~10.0.0.1~w.default~default.svc.cluster.local", metadata=metadata)
     )
 

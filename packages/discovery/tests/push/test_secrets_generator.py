@@ -16,13 +16,14 @@ from mesh_discovery.config.kinds.destination_rule._kind import DESTINATION_RULE
 from mesh_discovery.config.kinds.gateway._kind import GATEWAY
 from mesh_discovery.config.kinds.kubernetes._secret import SecretFields
 from mesh_discovery.model._model import MeshModel, build_model
-from mesh_discovery.plan._proxy import Proxy, parse_proxy
+from mesh_discovery.plan._proxy import Proxy
 from mesh_discovery.push._affected import needs_push
 from mesh_discovery.push._changes import difference
 from mesh_discovery.push._secrets import SecretsGenerator
 from mesh_discovery.push._served_context import ServedContext
 from mesh_objects import object_of, pod, service_entry, workload_entry
 from mesh_testkit.certificates import Authority
+from proxies import proxy_of
 from xds_server import Client, ConfigKey, Node, PushRequest, Resource, Watch, type_urls
 
 PROVEN = ("spiffe://cluster.local/ns/shop/sa/gw",)
@@ -97,7 +98,7 @@ def known(
 
 
 def router(kind: str = "router", namespace: str = "shop") -> Proxy:
-    return parse_proxy(Node(id=f"{kind}~10.0.0.1~gw.{namespace}~{namespace}.svc.cluster.local"))
+    return proxy_of(Node(id=f"{kind}~10.0.0.1~gw.{namespace}~{namespace}.svc.cluster.local"))
 
 
 def asked(
@@ -181,7 +182,7 @@ def test_secret_that_is_not_for_a_proxy_is_not_sent_and_the_reason_is_told(
     assert reason in why
 
 
-LABELLED = parse_proxy(Node(id=router().id, metadata={"LABELS": ROUTER}))
+LABELLED = proxy_of(Node(id=router().id, metadata={"LABELS": ROUTER}))
 
 
 @pytest.mark.parametrize(
@@ -317,7 +318,7 @@ def test_sidecar_gets_secrets_that_rules_for_known_workloads_name() -> None:
     )
     names = ("kubernetes://a", "kubernetes://a-cacert", "kubernetes://b")
     web, other = (
-        parse_proxy(Node(id=router("sidecar").id, metadata={"LABELS": {"app": app}}))
+        proxy_of(Node(id=router("sidecar").id, metadata={"LABELS": {"app": app}}))
         for app in ("web", "other")
     )
     given = ["kubernetes://a", "kubernetes://a-cacert"]

@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 
 from mesh_discovery.model._model import MeshModel
-from mesh_discovery.plan._proxy import Proxy, parse_proxy
+from mesh_discovery.plan._proxy import Proxy
 from mesh_discovery.push.context._context import PushContext
 from planes import as_json, entry
+from proxies import proxy_of
 from xds_server import Node
 
 Build = Callable[..., MeshModel]
@@ -63,7 +64,7 @@ each_kind = pytest.mark.parametrize(("kind", "mode"), KINDS)
 def proxy(kind: str, mode: str, **metadata: Any) -> Proxy:
     if mode:
         metadata["INTERCEPTION_MODE"] = mode
-    return parse_proxy(
+    return proxy_of(
         Node(
             id=f"{kind}~10.0.0.1~w.default~default.svc.cluster.local",
             metadata={"LABELS": {"istio": "gw"}, **metadata},

@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 
 from mesh_discovery.model._model import MeshModel
-from mesh_discovery.plan._proxy import Proxy, parse_proxy
+from mesh_discovery.plan._proxy import Proxy
 from mesh_discovery.push.context._context import PushContext
 from planes import as_json, entry
+from proxies import proxy_of
 from xds_server import Node
 
 Build = Callable[..., MeshModel]
@@ -36,7 +37,7 @@ spec: {outboundTrafficPolicy: {mode: %s}}
 def proxy(mode: str) -> Proxy:
     metadata = {"INTERCEPTION_MODE": mode}
     identifier = "sidecar~10.0.0.5~w.default~default.svc.cluster.local"
-    return parse_proxy(Node(id=identifier, metadata=metadata))
+    return proxy_of(Node(id=identifier, metadata=metadata))
 
 
 def receiving(context: PushContext) -> dict[str, Any]:

@@ -6,10 +6,11 @@ from pathlib import Path
 from destination_rules import rule
 from mesh_discovery import ConfigLoader
 from mesh_discovery.model._model import MeshModel, build_model
-from mesh_discovery.plan._proxy import Proxy, parse_proxy
+from mesh_discovery.plan._proxy import Proxy
 from mesh_discovery.push.context._cache import Cache
 from mesh_discovery.push.context._context import PushContext
 from planes import entry
+from proxies import proxy_of
 from xds_server import Node
 
 Build = Callable[..., MeshModel]
@@ -27,7 +28,7 @@ SERVICES = tuple(
 
 
 def captured(namespace: str) -> Proxy:
-    return parse_proxy(
+    return proxy_of(
         Node(
             id=f"sidecar~10.9.0.1~c.{namespace}~{namespace}.svc.cluster.local",
             metadata={"INTERCEPTION_MODE": "REDIRECT"},

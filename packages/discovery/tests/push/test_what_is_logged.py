@@ -43,7 +43,12 @@ def store(config_dir: Path) -> tuple[ConfigStore, ConfigLoader]:
     loader = ConfigLoader(config_dir)
     first = loader.load()
     made = ConfigStore(
-        first, metrics=Metrics(CollectorRegistry(), version="1"), trust_domain="cluster.local"
+        first,
+        metrics=Metrics(CollectorRegistry(), version="1"),
+        trust_domain="cluster.local",
+        domain="cluster.local",
+        scope_gateways=False,
+        strict_namespaces=False,
     )
     return made, loader
 

@@ -20,6 +20,8 @@ from mesh_discovery.model._secrets import Secrets
 from mesh_discovery.model._services import Port, Service
 from mesh_discovery.model.gateway_api._surroundings import MeshFacts
 from mesh_discovery.model.gateway_api._translation import GatewayApi
+from mesh_discovery.model.namespaces._host_owners import NO_OWNERS
+from mesh_settings import DOMAIN
 from mesh_testkit.certificates import Authority
 
 CLUSTER = ".svc.cluster.local"
@@ -114,6 +116,8 @@ def mesh_facts(
             for name, labels in (namespaces or {}).items()
         ],
         secrets=_secrets(),
+        domain=DOMAIN,
+        owners=NO_OWNERS,
     )
 
 

@@ -18,6 +18,7 @@ from mesh_discovery.model.namespaces._visibility import visible_services
 from mesh_discovery.model.sidecars._imports import Imports
 from mesh_discovery.model.sidecars._indices import Indices
 from mesh_discovery.model.virtual_services._virtual_services import VirtualServices
+from mesh_settings import VIRTUAL_SERVICES
 
 
 def service(
@@ -92,7 +93,7 @@ def imports(
     *,
     providers: Sequence[tuple[str, int]] = (),
 ) -> Imports:
-    indices = Indices(services, VirtualServices.of(routes))
+    indices = Indices(services, VirtualServices.of(routes, VIRTUAL_SERVICES))
     return Imports(
         namespace=namespace,
         by_key=Counted({(each.namespace, each.host): each for each in services}),

@@ -6,9 +6,10 @@ import yaml
 
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.plan._provider_services import ProviderService
-from mesh_discovery.plan._proxy import Proxy, parse_proxy
+from mesh_discovery.plan._proxy import Proxy
 from mesh_discovery.plan.telemetry._telemetry import telemetry_of
 from mesh_discovery.plan.telemetry._values import Telemetry
+from proxies import proxy_of
 from xds_server import Node
 
 Build = Callable[..., MeshModel]
@@ -67,7 +68,7 @@ def mesh(**fields: object) -> str:
 
 
 def proxy(kind: str = "sidecar", **metadata: object) -> Proxy:
-    return parse_proxy(
+    return proxy_of(
         Node(
             id=f"{kind}~127.0.0.9~w.default~default.svc.cluster.local",
             cluster="w.default",

@@ -14,11 +14,12 @@ from headless_services import HTTP, TCP
 from mesh_configfile import Problem
 from mesh_discovery import ConfigLoader
 from mesh_discovery.model._model import MeshModel, build_model
-from mesh_discovery.plan._proxy import Proxy, parse_proxy
+from mesh_discovery.plan._proxy import Proxy
 from mesh_discovery.plan.gateway._unused import left_out_problems
 from mesh_discovery.plan.reachability._judgement import judge
 from mesh_discovery.push.context._context import PushContext
 from mesh_protos.nds_pb2 import NameTable
+from proxies import proxy_of
 from told import References
 from xds_server import Node
 
@@ -143,7 +144,7 @@ def _is_evils(thing: str) -> bool:
 
 
 def _proxy(kind: str, namespace: str, **metadata: Any) -> Proxy:
-    return parse_proxy(
+    return proxy_of(
         Node(
             id=f"{kind}~10.0.0.5~p.{namespace}~{namespace}.svc.cluster.local",
             metadata={"NAMESPACE": namespace, "SERVICE_ACCOUNT": "default", **metadata},

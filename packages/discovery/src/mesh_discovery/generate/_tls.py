@@ -43,7 +43,7 @@ _CIPHERS = (
 
 
 def server_socket(
-    *, trust_domains: Sequence[str], http: bool, settings: MeshTls | None = None
+    *, trust_domains: Sequence[str], http: bool, settings: MeshTls | None
 ) -> base_pb2.TransportSocket:
     """Make an inbound socket: a certificate of our trust domain is required of the client.
 
@@ -81,7 +81,9 @@ def client_socket(*, peers: Iterable[str], sni: str, http2: bool) -> base_pb2.Tr
 def _to_any_peer(*, http2: bool) -> tls_pb2.UpstreamTlsContext:
     """Make what contexts are copied from, which takes a fraction of making each."""
     alpn = ("istio", "h2") if http2 else ("istio",)
-    return tls_pb2.UpstreamTlsContext(common_tls_context=_common(matchers=(), alpn=alpn))
+    return tls_pb2.UpstreamTlsContext(
+        common_tls_context=_common(matchers=(), alpn=alpn, settings=None)
+    )
 
 
 class Origination(NamedTuple):
@@ -93,10 +95,10 @@ class Origination(NamedTuple):
     certificate: secret_pb2.SdsSecretConfig | None
     roots: secret_pb2.SdsSecretConfig | None
     """None: the server's certificate is not checked."""
-    crl: str = ""
+    crl: str
     """The path of a revocation list at the proxy."""
-    http2: bool = False
-    settings: MeshTls | None = None
+    http2: bool
+    settings: MeshTls | None
 
 
 def origination_socket(tls: Origination) -> base_pb2.TransportSocket:
@@ -151,7 +153,7 @@ def _common(
     *,
     matchers: Sequence[common_pb2.SubjectAltNameMatcher],
     alpn: Sequence[str],
-    settings: MeshTls | None = None,
+    settings: MeshTls | None,
     cipher_suites: Sequence[str] = (),
 ) -> tls_pb2.CommonTlsContext:
     return tls_pb2.CommonTlsContext(
@@ -168,7 +170,7 @@ def _common(
 
 
 def _parameters(
-    settings: MeshTls | None = None, *, cipher_suites: Sequence[str] = ()
+    settings: MeshTls | None, *, cipher_suites: Sequence[str] = ()
 ) -> common_pb2.TlsParameters:
     least = settings.min_protocol_version if settings is not None else LeastTlsVersion.TLS_AUTO
     versions = common_pb2.TlsParameters

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from operator import attrgetter
+from typing import NamedTuple
 
 import msgspec
 
@@ -40,7 +41,7 @@ class Rule:
     host: str
     """With its namespace, in small letters; may be a wildcard."""
     spec: DestinationRuleSpec
-    export_to: frozenset[str] = frozenset({_ALL})
+    export_to: frozenset[str]
 
     def __hash__(self) -> int:
         """Equal rules have equal names; rules differ in content too seldom to hash that."""
@@ -111,24 +112,31 @@ class _Made:
     rule: Rule
 
 
+class RuleSettings(NamedTuple):
+    """The settings of a mesh that its rules depend on."""
+
+    domain: str
+    """The DNS suffix that completes short names."""
+    root_namespace: str
+    export_to: tuple[str, ...]
+    """Of rules that say nothing of it."""
+
+
 class DestinationRules:
     """All DestinationRules of a mesh, found by client's namespace and service."""
 
     def __init__(
         self,
-        objects: Sequence[ConfigObject] = (),
-        *,
-        root_namespace: str = "istio-system",
-        export_to: Sequence[str] = (_ALL,),
+        objects: Sequence[ConfigObject],
+        settings: "RuleSettings",
         before: "DestinationRules | None" = None,
     ) -> None:
-        """objects: oldest first. export_to: of rules that say nothing of it.
+        """objects: oldest first.
 
         before: the rules before; those that are made of the same objects stay the same.
         """
         self._objects = tuple(objects)
-        self._root = root_namespace
-        self._export_to = tuple(export_to)
+        self._settings = settings
         self._made: Mapping[_Key, _Made]
         self._local: Mapping[str, HostIndex[Rule]]
         self._exported: Mapping[str, HostIndex[Rule]]
@@ -141,7 +149,11 @@ class DestinationRules:
             self._make_edited(before, edited)
 
     def _make_all(self, before: "DestinationRules | None") -> None:
-        self._made = _made(self._objects, self._export_to, before._made if before else {})
+        self._made = _made(
+            self._objects,
+            self._settings,
+            before._made if before is not None and before._settings == self._settings else {},
+        )
         self.rules = tuple(map(_RULE, self._made.values()))
         local: dict[str, list[tuple[str, Rule]]] = {}
         exported: dict[str, list[tuple[str, Rule]]] = {}
@@ -158,12 +170,13 @@ class DestinationRules:
 
         None if they are many, or if several objects are about one host.
         """
-        if before._root != self._root or before._export_to != self._export_to:
+        if before._settings != self._settings:
             return None
         changed = edits(before._objects, self._objects)
         if len(changed.gone) + len(changed.come) > _FEW:
             return None
-        gone, come = _by_host(changed.gone), _by_host(changed.come)
+        domain = self._settings.domain
+        gone, come = _by_host(changed.gone, domain), _by_host(changed.come, domain)
         found: dict[_Key, _Made | None] = {}
         for place in gone.keys() | come.keys():
             old, new = gone.get(place, []), come.get(place, [])
@@ -174,7 +187,7 @@ class DestinationRules:
                 return None
             found[key] = None
             for item, spec in new:
-                exported = _exported(item, spec, self._export_to)
+                exported = _exported(item, spec, self._settings.export_to)
                 found[key] = _made_again(key, (item,), exported, known)
         return found
 
@@ -204,27 +217,26 @@ class DestinationRules:
     def _is_local(self, rule: Rule) -> bool:
         """Tell whether the clients of a rule's own namespace find it first."""
         private = rule.export_to == {rule.namespace}
-        return rule.exported_to(rule.namespace) and (private or rule.namespace != self._root)
+        return rule.exported_to(rule.namespace) and (
+            private or rule.namespace != self._settings.root_namespace
+        )
 
     @classmethod
     def of(
         cls,
         objects: Iterable[ConfigObject],
-        *,
-        root_namespace: str = "istio-system",
-        export_to: Sequence[str] = (_ALL,),
+        settings: "RuleSettings",
         before: "DestinationRules | None" = None,
     ) -> "DestinationRules":
         """Return the rules of these objects: those before, if nothing of them changed."""
         objects = tuple(objects)
         if (
             before is not None
-            and before._root == root_namespace
-            and before._export_to == tuple(export_to)
+            and before._settings == settings
             and same_objects(before._objects, objects)
         ):
             return before
-        return cls(objects, root_namespace=root_namespace, export_to=export_to, before=before)
+        return cls(objects, settings, before)
 
     def rule_for(self, namespace: str, service: Service, labels: Labels = ()) -> Rule | None:
         """Return the rule by which clients of a namespace, with these labels, reach a service."""
@@ -297,7 +309,7 @@ class DestinationRules:
         local = self._local.get(namespace)
         if local is not None and (found := local.most_specific(service.host)):
             return found
-        for owner in dict.fromkeys((service.namespace, self._root)):
+        for owner in dict.fromkeys((service.namespace, self._settings.root_namespace)):
             exported = self._exported.get(owner)
             if exported is None:
                 continue
@@ -336,25 +348,25 @@ def _is_exported(rule: Rule) -> bool:
     return rule.export_to != {rule.namespace}
 
 
-def _by_host(objects: Iterable[ConfigObject]) -> _OfHost:
+def _by_host(objects: Iterable[ConfigObject], domain: str) -> _OfHost:
     found: _OfHost = {}
     for item in objects:
         if isinstance(item.spec, DestinationRuleSpec):
-            host = full_host(item.spec.host, item.namespace)
+            host = full_host(item.spec.host, item.namespace, domain)
             found.setdefault((item.namespace, host), []).append((item, item.spec))
     return found
 
 
 def _made(
-    objects: Iterable[ConfigObject], default: Sequence[str], before: Mapping[_Key, _Made]
+    objects: Iterable[ConfigObject], settings: RuleSettings, before: Mapping[_Key, _Made]
 ) -> dict[_Key, _Made]:
     found: dict[_Key, _Made] = {}
-    for (namespace, host), items in _by_host(objects).items():
+    for (namespace, host), items in _by_host(objects, settings.domain).items():
         # Those for certain workloads come first; the sort keeps the order otherwise.
         items.sort(key=lambda pair: pair[1].workload_selector is None)
         groups: list[tuple[Mapping[str, str], frozenset[str], list[ConfigObject]]] = []
         for item, spec in items:
-            selector, exported = _selector(spec), _exported(item, spec, default)
+            selector, exported = _selector(spec), _exported(item, spec, settings.export_to)
             same = next((g for g in groups if g[0] == selector and g[1] == exported), None)
             if same is None:
                 groups.append((selector, exported, [item]))
@@ -414,5 +426,5 @@ def _merged(
     )
 
 
-NO_RULES = DestinationRules()
+NO_RULES = DestinationRules((), RuleSettings(domain="", root_namespace="", export_to=()))
 """Those of a mesh without any."""

@@ -27,7 +27,7 @@ class Gateway:
     namespace: str
     name: str
     spec: GatewaySpec
-    own_namespace_only: bool = False
+    own_namespace_only: bool
     services: frozenset[str] = frozenset()
     """The hosts that its routers serve; empty: its selector decides."""
 
@@ -52,9 +52,7 @@ class Gateway:
 class Gateways:
     """All Gateways, oldest first."""
 
-    def __init__(
-        self, objects: tuple[ConfigObject, ...] = (), *, own_namespace_only: bool = False
-    ) -> None:
+    def __init__(self, objects: tuple[ConfigObject, ...], *, own_namespace_only: bool) -> None:
         """own_namespace_only: a Gateway is for routers of its own namespace alone."""
         self._objects = objects
         self._own_namespace_only = own_namespace_only
@@ -67,7 +65,7 @@ class Gateways:
         objects: Iterable[ConfigObject],
         before: "Gateways | None" = None,
         *,
-        own_namespace_only: bool = False,
+        own_namespace_only: bool,
     ) -> "Gateways":
         """Return the gateways of these objects: those before, if they are of the same objects."""
         objects = tuple(objects)
@@ -141,4 +139,4 @@ def _gateways(objects: Iterable[ConfigObject], *, own_namespace_only: bool) -> I
             )
 
 
-NO_GATEWAYS = Gateways()
+NO_GATEWAYS = Gateways((), own_namespace_only=False)

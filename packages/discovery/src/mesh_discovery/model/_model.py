@@ -1,10 +1,10 @@
 """The model of a mesh, made of a snapshot of configuration: services, policies, settings.
 
-Pure and immutable: equal snapshots give equal models, and two models are compared to find out
-which resources a change touches.
+Pure and immutable: equal snapshots give models that say the same, and two models are compared part
+by part to find out which resources a change touches.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -25,86 +25,80 @@ from mesh_discovery.config.kinds.kubernetes._secret import SECRET
 from mesh_discovery.config.kinds.mesh_config._spec import MeshConfigSpec
 from mesh_discovery.config.kinds.sidecar._kind import SIDECAR
 from mesh_discovery.config.kinds.virtual_service._kind import VIRTUAL_SERVICE
-from mesh_discovery.model._addresses_served import (
-    ServedAt,
-    changed_addresses,
-    services_by_address,
-)
+from mesh_discovery.model._addresses_served import ServedAt
 from mesh_discovery.model._auto_addresses import Key
-from mesh_discovery.model._destination_rules import DestinationRules
-from mesh_discovery.model._gateways import NO_GATEWAYS, Gateways
-from mesh_discovery.model._networks import NO_NETWORKS, Networks
+from mesh_discovery.model._destination_rules import DestinationRules, RuleSettings
+from mesh_discovery.model._gateways import Gateways
+from mesh_discovery.model._networks import Networks
 from mesh_discovery.model._peer_authentication import PeerPolicies, Policy
-from mesh_discovery.model._places import (
-    locality_labels,
-    rules_use_places,
-    services_use_places,
-    uses_nodes,
-)
+from mesh_discovery.model._places import locality_labels, rules_use_places
 from mesh_discovery.model._rule_objects import RuleObjects
-from mesh_discovery.model._secrets import NO_SECRETS, Secrets
+from mesh_discovery.model._secrets import Secrets
+from mesh_discovery.model._service_facts import ChangedServices, ServiceFacts, compared
 from mesh_discovery.model._services import Service
 from mesh_discovery.model.gateway_api._of_snapshot import gateway_api_of, oldest_first
-from mesh_discovery.model.gateway_api._translation import NO_GATEWAY_API, GatewayApi
+from mesh_discovery.model.gateway_api._translation import GatewayApi
 from mesh_discovery.model.namespaces._host_owners import NO_OWNERS, HostOwners, host_owners
 from mesh_discovery.model.policies._key_sets import NO_KEY_SETS, KeySets
-from mesh_discovery.model.policies._workload_rules import NO_WORKLOAD_RULES, WorkloadRules
+from mesh_discovery.model.policies._workload_rules import WorkloadRules
 from mesh_discovery.model.registry._made_services import MadeServices, made_of
 from mesh_discovery.model.registry._service_settings import Place
 from mesh_discovery.model.sidecars._indices import Indices
-from mesh_discovery.model.sidecars._sidecars import NO_SIDECARS, Sidecars
+from mesh_discovery.model.sidecars._sidecars import Sidecars
 from mesh_discovery.model.virtual_services._expression_budget import VirtualHostCounts
 from mesh_discovery.model.virtual_services._virtual_services import (
-    NO_VIRTUAL_SERVICES,
     VirtualServices,
+    VirtualServiceSettings,
 )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class MeshModel:
-    """A whole mesh, as generators need it."""
+    """A whole mesh, as generators need it.
+
+    A model is equal to itself alone. What two of them do not have alike is asked part by part:
+    `changed_services`, `RuleObjects.differences` and the `differing` of the others.
+    """
 
     mesh_config: MeshConfigSpec
     trust_domain: str
-    services: tuple[Service, ...]
-    """Oldest first; each host of a namespace once."""
+    domain: str
+    """The DNS suffix of Kubernetes services, and of short names in rules."""
     policies: PeerPolicies
-    auto_allocated: Mapping[Key, int] = field(default_factory=dict)
+    auto_allocated: Mapping[Key, int]
     """The place of each service in the range of auto-allocated addresses."""
-    rules: RuleObjects = field(default_factory=lambda: RuleObjects({}), compare=False, repr=False)
+    rules: RuleObjects = field(repr=False)
     """The objects of traffic rules."""
-    destination_rules: DestinationRules = field(
-        default_factory=DestinationRules, compare=False, repr=False
-    )
-    virtual_services: VirtualServices = field(
-        default=NO_VIRTUAL_SERVICES, compare=False, repr=False
-    )
-    gateways: Gateways = field(default=NO_GATEWAYS, compare=False, repr=False)
-    secrets: Secrets = field(default=NO_SECRETS, compare=False, repr=False)
-    sidecars: Sidecars = field(default=NO_SIDECARS, compare=False, repr=False)
-    workload_rules: WorkloadRules = field(default=NO_WORKLOAD_RULES, compare=False, repr=False)
+    destination_rules: DestinationRules = field(repr=False)
+    virtual_services: VirtualServices = field(repr=False)
+    gateways: Gateways = field(repr=False)
+    secrets: Secrets = field(repr=False)
+    sidecars: Sidecars = field(repr=False)
+    workload_rules: WorkloadRules = field(repr=False)
     """Policies, Telemetry and EnvoyFilters."""
-    key_sets: KeySets = field(default=NO_KEY_SETS, compare=False, repr=False)
+    key_sets: KeySets = field(repr=False)
     """By which the tokens of requests are checked."""
-    indices: Indices = field(
-        default_factory=lambda: Indices((), NO_VIRTUAL_SERVICES), compare=False, repr=False
-    )
+    indices: Indices = field(repr=False)
     """Of services and VirtualServices, for Sidecars."""
-    gateway_api: GatewayApi = field(default=NO_GATEWAY_API, compare=False, repr=False)
+    gateway_api: GatewayApi = field(repr=False)
     """The Gateway API's objects; the rules that they are translated to are among the others."""
-    networks: Networks = NO_NETWORKS
-    workload_groups: tuple[ConfigObject, ...] = field(default=(), compare=False, repr=False)
-    owners: HostOwners = NO_OWNERS
-    made: MadeServices = field(default_factory=MadeServices, compare=False, repr=False)
+    networks: Networks
+    workload_groups: tuple[ConfigObject, ...] = field(repr=False)
+    owners: HostOwners
+    made: MadeServices = field(repr=False)
     """The services by the objects that they were made of, for the model that replaces this one."""
+    facts: ServiceFacts = field(repr=False)
+    """Of all services at once."""
 
-    @cached_property
+    @property
+    def services(self) -> tuple[Service, ...]:
+        """The services, oldest first; each host of a namespace once."""
+        return self.made.services
+
+    @property
     def by_key(self) -> Mapping[tuple[str, str], Service]:
         """Services by namespace and host."""
-        combined = self.made.combined
-        if combined.services is self.services:
-            return combined.by_key
-        return {(service.namespace, service.host): service for service in self.services}
+        return self.made.combined.by_key
 
     @cached_property
     def labels_looked_at(self) -> frozenset[str]:
@@ -121,38 +115,18 @@ class MeshModel:
         return (
             self.networks.have_gateways
             or rules_use_places(self.destination_rules, self.mesh_config)
-            or self._services_use_places
+            or self.facts.use_places
         )
 
-    @cached_property
-    def _services_use_places(self) -> bool:
-        return services_use_places(self.services)
-
-    @cached_property
+    @property
     def uses_nodes(self) -> bool:
         """Whether endpoints depend on the Kubernetes node that a proxy runs on."""
-        return uses_nodes(self.services)
+        return self.facts.use_nodes
 
-    @cached_property
+    @property
     def by_address(self) -> ServedAt:
         """The services and their endpoints by namespace and address of the endpoint."""
-        return services_by_address(self.services)
-
-    def take_over(self, before: "MeshModel", changed: "ChangedServices") -> None:
-        """Take over what was found out of the model before and holds for all but what changed."""
-        known = vars(before).get("by_address")
-        if known is not None:
-            order = list(self.by_key)
-            vars(self)["by_address"] = changed_addresses(known, changed.pairs, order)
-        gone = [each for each, _ in changed.pairs.values() if each is not None]
-        come = [each for _, each in changed.pairs.values() if each is not None]
-        facts: Mapping[str, Callable[[Iterable[Service]], bool]] = {
-            "_services_use_places": services_use_places,
-            "uses_nodes": uses_nodes,
-        }
-        for name, of in facts.items():
-            if name in vars(before) and not of(gone):
-                vars(self)[name] = vars(before)[name] or of(come)
+        return self.facts.by_address
 
     @property
     def trust_domains(self) -> tuple[str, ...]:
@@ -174,12 +148,12 @@ def build_model(
 ) -> MeshModel:
     """Derive the mesh from a snapshot; mesh config's trustDomain wins over the default.
 
-    domain: the DNS suffix of Kubernetes services. scope_gateways: a Gateway is for routers of its
-        own namespace alone. strict_namespaces: a namespace governs its own hosts alone, and
-        Gateways are scoped. resolved: the addresses of host names of network gateways. reports:
-        whether the applications at addresses of namespaces are healthy, where their proxies have
-        said so. key_sets: those that were fetched. before: the model that this one replaces;
-        services keep the addresses allocated for them there.
+    domain: the DNS suffix of Kubernetes services and of short names. scope_gateways: a Gateway is
+        for routers of its own namespace alone. strict_namespaces: a namespace governs its own hosts
+        alone, and Gateways are scoped. resolved: the addresses of host names of network gateways.
+        reports: whether the applications at addresses of namespaces are healthy, where their
+        proxies have said so. key_sets: those that were fetched. before: the model that this one
+        replaces; services keep the addresses allocated for them there.
     """
     owners = (
         host_owners(
@@ -210,26 +184,33 @@ def build_model(
     gateways = oldest_first(snapshot.of_kind(GATEWAY), gateway_api.gateways)
     virtual_services = VirtualServices.of(
         oldest_first(snapshot.of_kind(VIRTUAL_SERVICE), gateway_api.virtual_services),
-        export_to=snapshot.mesh_config.default_virtual_service_export_to,
+        VirtualServiceSettings(
+            export_to=tuple(snapshot.mesh_config.default_virtual_service_export_to),
+            domain=domain,
+            owners=owners,
+        ),
         counts=VirtualHostCounts(made.services, gateways),
-        owners=owners,
         before=before.virtual_services if before is not None else None,
     )
     return MeshModel(
         mesh_config=snapshot.mesh_config,
         trust_domain=snapshot.mesh_config.trust_domain or default_trust_domain,
-        services=made.services,
+        domain=domain,
         auto_allocated=made.inputs.allocated,
         networks=made.inputs.settings.networks,
         owners=owners,
         made=made,
+        facts=ServiceFacts(made.combined.by_key),
         rules=RuleObjects.of(snapshot, (*gateway_api.gateways, *gateway_api.virtual_services)),
         gateway_api=gateway_api,
         destination_rules=DestinationRules.of(
             snapshot.of_kind(DESTINATION_RULE),
-            root_namespace=snapshot.mesh_config.root_namespace,
-            export_to=snapshot.mesh_config.default_destination_rule_export_to,
-            before=before.destination_rules if before is not None else None,
+            RuleSettings(
+                domain=domain,
+                root_namespace=snapshot.mesh_config.root_namespace,
+                export_to=tuple(snapshot.mesh_config.default_destination_rule_export_to),
+            ),
+            before.destination_rules if before is not None else None,
         ),
         virtual_services=virtual_services,
         sidecars=Sidecars.of(
@@ -266,14 +247,6 @@ def build_model(
     )
 
 
-class ChangedServices(NamedTuple):
-    """The services that two models do not have alike, each before and after; None: it is not."""
-
-    pairs: Mapping[Key, tuple[Service | None, Service | None]]
-    same_order: bool
-    """Whether the keys of all services are the same, and in the same order."""
-
-
 class _Compared(NamedTuple):
     old: "ref[MeshModel]"
     new: "ref[MeshModel]"
@@ -303,12 +276,7 @@ def changed_services(old: MeshModel, new: MeshModel) -> ChangedServices:
 
 def _changed_services(old: MeshModel, new: MeshModel) -> ChangedServices:
     changed = edits(old.services, new.services)
-    keys = dict.fromkeys((each.namespace, each.host) for each in (*changed.gone, *changed.come))
-    pairs = {key: (old.by_key.get(key), new.by_key.get(key)) for key in keys}
-    return ChangedServices(
-        {key: pair for key, pair in pairs.items() if pair[0] != pair[1]},
-        same_order=old.by_key is new.by_key or list(old.by_key) == list(new.by_key),
-    )
+    return compared(old.by_key, new.by_key, (*changed.gone, *changed.come))
 
 
 def only_endpoints_differ(

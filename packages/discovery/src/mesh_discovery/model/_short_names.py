@@ -2,13 +2,12 @@
 
 from mesh_discovery._addresses import is_ip
 
-MESH_DOMAIN = "cluster.local"
 
-
-def full_host(host: str, namespace: str, domain: str = MESH_DOMAIN) -> str:
+def full_host(host: str, namespace: str, domain: str) -> str:
     """Return the host that a rule of a namespace means, in small letters.
 
-    A name with a dot in it, a wildcard and an IP address are taken as they are.
+    domain: the DNS suffix of the mesh. A name with a dot in it, a wildcard and an
+    IP address are taken as they are.
     """
     host = host.lower()
     if not host or "." in host or host.startswith("*") or is_ip(host):

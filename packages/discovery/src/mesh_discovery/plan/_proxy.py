@@ -99,13 +99,14 @@ class Proxy:
 def parse_proxy(
     node: Node,
     *,
-    domain_suffix: str = "cluster.local",
-    source: str = "",
-    mesh_interception: InterceptionMode = InterceptionMode.NONE,
+    domain_suffix: str,
+    source: str,
+    mesh_interception: InterceptionMode,
 ) -> Proxy:
     """Read a node, `type~address~id~domain`; raises `NodeError`.
 
-    source: the address that its stream comes from. mesh_interception: the mode of a sidecar whose
+    domain_suffix: the mesh's, for a node that says none. source: the address that its stream comes
+    from; empty if that is unknown. mesh_interception: the mode of a sidecar whose
     node says nothing.
     """
     parts = node.id.split("~")

@@ -81,9 +81,7 @@ class TcpPolicy:
     tunnel: Tunnel | None = None
 
 
-def effective_policy(
-    rule: Rule | None, port: int, subset: str = "", model: MeshModel | None = None
-) -> Policy:
+def effective_policy(rule: Rule | None, port: int, subset: str, model: MeshModel | None) -> Policy:
     """Return the policy of a service's port, or of a subset there.
 
     port: the service's. model: its mesh config fills in the pool and outlier detection.
@@ -98,9 +96,7 @@ def effective_policy(
     return _with_subset(found, chosen.traffic_policy, port)
 
 
-def tcp_policy(
-    rule: Rule | None, port: int, subset: str = "", model: MeshModel | None = None
-) -> TcpPolicy:
+def tcp_policy(rule: Rule | None, port: int, subset: str, model: MeshModel | None) -> TcpPolicy:
     """Return the settings of a TCP proxy that leads to a port of a service, or of a subset.
 
     A subset has a tunnel only if it names one itself.

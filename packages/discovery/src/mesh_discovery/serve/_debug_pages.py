@@ -183,6 +183,7 @@ class DebugPages:
             proxy = parse_proxy(
                 client.node,
                 domain_suffix=self._domain_suffix,
+                source="",
                 mesh_interception=of_mesh if is_believed else InterceptionMode.NONE,
             )
             return proxy if is_believed else as_stranger(proxy)

@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 
 from mesh_discovery.model._model import MeshModel
-from mesh_discovery.plan._proxy import Proxy, parse_proxy
+from mesh_discovery.plan._proxy import Proxy
 from mesh_discovery.push.context._context import PushContext
 from planes import as_json, entry, proxy
+from proxies import proxy_of
 from xds_server import Node
 
 Build = Callable[..., MeshModel]
@@ -35,7 +36,7 @@ def sidecar(spec: str) -> str:
 
 
 def captured() -> Proxy:
-    return parse_proxy(
+    return proxy_of(
         Node(
             id="sidecar~127.93.1.1~w.default~default.svc.cluster.local",
             metadata={"INTERCEPTION_MODE": "REDIRECT"},

@@ -10,9 +10,10 @@ import pytest
 from drawn_meshes import envoy_says
 from gateway_documents import S, gateway, server, service, to, virtual_service
 from mesh_discovery.model._model import MeshModel
-from mesh_discovery.plan._proxy import Proxy, parse_proxy
+from mesh_discovery.plan._proxy import Proxy
 from mesh_discovery.push.context._context import PushContext
 from planes import as_json
+from proxies import proxy_of
 from xds_server import Node
 
 FILES = {"serverCertificate": "/c", "privateKey": "/k", "caCertificates": "/ca"}
@@ -30,7 +31,7 @@ def node(address: str = "10.0.0.9", **metadata: Any) -> Node:
 
 
 def router(address: str = "10.0.0.9", **metadata: Any) -> Proxy:
-    return parse_proxy(node(address, **metadata))
+    return proxy_of(node(address, **metadata))
 
 
 def mesh_config(**spec: Any) -> str:

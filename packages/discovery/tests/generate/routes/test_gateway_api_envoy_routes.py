@@ -9,6 +9,7 @@ from gateway_api_meshes import translated
 from mesh_discovery.generate.routes._http_routes import RoutePlace, http_routes
 from mesh_discovery.model.virtual_services._virtual_services import VirtualServices
 from mesh_discovery.plan.virtual_hosts._targets import Target
+from mesh_settings import VIRTUAL_SERVICES
 
 GATEWAY = """
 kind: Gateway
@@ -27,8 +28,12 @@ class AnyTarget(dict[Any, Target]):
 
 
 def made(path: str, backend: str = "{name: cart, port: 80}") -> dict[str, Any]:
-    found = VirtualServices.of(translated(GATEWAY % (path, backend)).api.virtual_services)
-    (route,) = http_routes(found.all[0], RoutePlace(80, found.all[0].gateways[0]), AnyTarget())
+    found = VirtualServices.of(
+        translated(GATEWAY % (path, backend)).api.virtual_services, VIRTUAL_SERVICES
+    )
+    (route,) = http_routes(
+        found.all[0], RoutePlace(80, found.all[0].gateways[0]), AnyTarget(), default_retries=None
+    )
     return json_format.MessageToDict(route, preserving_proto_field_name=True)
 
 

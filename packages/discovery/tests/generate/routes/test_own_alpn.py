@@ -38,7 +38,9 @@ def test_the_filter_of_the_meshs_protocols_is_off(
     services = {each.host: each for each in model.services}
     scope = Scope(key=key, services=services, egress=(), rules=model.destination_rules)
 
-    one, two = scope_routes(model.virtual_services.all[0], port=80, scope=scope)
+    one, two = scope_routes(
+        model.virtual_services.all[0], port=80, scope=scope, default_retries=None
+    )
 
     first, second = two.route.weighted_clusters.clusters
     assert (MESH_ALPN_FILTER in one.typed_per_filter_config) is wanted

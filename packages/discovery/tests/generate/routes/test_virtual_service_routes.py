@@ -58,7 +58,10 @@ def made(http: str, place: RoutePlace | None = None) -> list[dict[str, Any]]:
     place = place or RoutePlace(80, namespace="a")
     scope = Scope(key=ScopeKey("a"), services={}, egress=())
     targets = http_targets(resolved, place.port, scope)
-    return [MessageToDict(each) for each in http_routes(virtual_service, place, targets)]
+    return [
+        MessageToDict(each)
+        for each in http_routes(virtual_service, place, targets, default_retries=None)
+    ]
 
 
 def only(http: str, place: RoutePlace | None = None) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from mesh_discovery.config.kinds.kubernetes._cluster_objects import NAMESPACE
-from mesh_discovery.model.namespaces._host_owners import NO_OWNERS, HostOwners, host_owners
+from mesh_discovery.model.namespaces._host_owners import NO_OWNERS, host_owners
 from mesh_objects import object_of
 
 GIVEN = {
@@ -115,5 +115,7 @@ def test_what_is_not_the_namespaces_is_seen_at_home_alone(
 
 
 def test_owners_are_compared_by_what_is_given() -> None:
-    assert HostOwners() == NO_OWNERS
-    assert HostOwners(is_strict=True) != NO_OWNERS
+    same = host_owners([], root_namespace="istio-system", domain="cluster.local")
+    assert same == host_owners([], root_namespace="istio-system", domain="cluster.local")
+    assert same != OWNERS
+    assert same != NO_OWNERS

@@ -5,14 +5,19 @@ from typing import Any
 from mesh_discovery.config._objects import ConfigObject
 from mesh_discovery.config.kinds._service_entry import Resolution
 from mesh_discovery.model._services import Registry, Service
+from mesh_discovery.model.namespaces._host_owners import NO_OWNERS
 from mesh_discovery.model.registry._made_services import made_of
 from mesh_objects import service, service_entry, slice_of, snapshot
+from mesh_settings import DOMAIN
 
 OLD, NEW = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"
 
 
 def services(*objects: ConfigObject) -> dict[str, Service]:
-    return {each.host: each for each in made_of(snapshot(objects)).services}
+    return {
+        each.host: each
+        for each in made_of(snapshot(objects), domain=DOMAIN, owners=NO_OWNERS).services
+    }
 
 
 def only(*objects: ConfigObject) -> Service:

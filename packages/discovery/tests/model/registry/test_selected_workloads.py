@@ -8,15 +8,17 @@ import pytest
 from mesh_discovery.config._objects import ConfigObject
 from mesh_discovery.config.kinds._workload_entry import WORKLOAD_ENTRY
 from mesh_discovery.model._services import Endpoint, Health, Service
+from mesh_discovery.model.namespaces._host_owners import NO_OWNERS
 from mesh_discovery.model.registry._made_services import made_of
 from mesh_objects import object_of, pod, service, service_entry, slice_of, snapshot, workload_entry
+from mesh_settings import DOMAIN
 
 APP = {"app": "a"}
 SELECTS: dict[str, Any] = {"workloadSelector": {"labels": APP}}
 
 
 def only(*objects: ConfigObject) -> Service:
-    (found,) = made_of(snapshot(objects)).services
+    (found,) = made_of(snapshot(objects), domain=DOMAIN, owners=NO_OWNERS).services
     return found
 
 

@@ -15,6 +15,7 @@ from mesh_discovery.config.kinds.sidecar._spec import (
 from mesh_discovery.model._services import Registry, Service
 from mesh_discovery.model.sidecars._imports import egress_listeners
 from mesh_discovery.model.virtual_services._virtual_services import VirtualServices
+from mesh_settings import VIRTUAL_SERVICES
 from sidecar_imports import imports, route, service
 
 NAMESPACES = ["shop", "other", "third"]
@@ -134,5 +135,5 @@ def test_indices_find_what_looking_at_everything_finds(
     ]
     assert found == list(naive_services(services, hosts, namespace, port))
     assert [each.name for each in listener.virtual_services] == list(
-        naive_routes(VirtualServices.of(routes), hosts, namespace)
+        naive_routes(VirtualServices.of(routes, VIRTUAL_SERVICES), hosts, namespace)
     )

@@ -16,6 +16,7 @@ from mesh_discovery.model._services import Registry
 from mesh_discovery.model.sidecars._imports import Imports, egress_listeners, known_services
 from mesh_discovery.model.sidecars._indices import Indices
 from mesh_discovery.model.virtual_services._virtual_services import VirtualServices
+from mesh_settings import VIRTUAL_SERVICES
 from sidecar_imports import Counted, imports, route, service
 
 
@@ -231,12 +232,15 @@ def test_ten_services_of_ten_thousand_cost_ten() -> None:
 
 
 def test_an_index_stays_while_services_change_and_none_comes_or_goes() -> None:
-    before = Indices(SERVICES, VirtualServices.of([]))
+    before = Indices(SERVICES, VirtualServices.of([], VIRTUAL_SERVICES))
     made = before.services
     edited = [service("a.shop", ports=[81]), *SERVICES[1:]]
 
-    unused = Indices(edited, VirtualServices.of([]), before=before)
-    after = Indices(edited, VirtualServices.of([]), before=unused)
+    unused = Indices(edited, VirtualServices.of([], VIRTUAL_SERVICES), before=before)
+    after = Indices(edited, VirtualServices.of([], VIRTUAL_SERVICES), before=unused)
 
     assert after.services is made
-    assert Indices(SERVICES[1:], VirtualServices.of([]), before=after).services is not made
+    assert (
+        Indices(SERVICES[1:], VirtualServices.of([], VIRTUAL_SERVICES), before=after).services
+        is not made
+    )

@@ -10,6 +10,7 @@ from mesh_discovery.model.virtual_services._virtual_services import (
     VirtualService,
     VirtualServices,
 )
+from mesh_settings import VIRTUAL_SERVICES
 
 
 def made(name: str, spec: str, namespace: str = "a") -> ConfigObject:
@@ -33,7 +34,7 @@ def made(name: str, spec: str, namespace: str = "a") -> ConfigObject:
 
 
 def only(objects: Sequence[ConfigObject]) -> VirtualService:
-    (found,) = VirtualServices.of(objects).all
+    (found,) = VirtualServices.of(objects, VIRTUAL_SERVICES).all
     return found
 
 
@@ -85,7 +86,7 @@ def test_own_ones_come_before_those_exported_by_name_and_those_before_public_one
         made("elsewhere", "{hosts: [r], gateways: [g], http: [{" + ROUTE + "}]}"),
         made("younger", "{hosts: [r], gateways: [mesh, g], http: [{" + ROUTE + "}]}"),
     ]
-    found = VirtualServices.of(objects)
+    found = VirtualServices.of(objects, VIRTUAL_SERVICES)
 
     assert names(found.of_mesh("a")) == ["own", "named", "public", "younger"]
     assert names(found.of_mesh("b")) == ["public", "younger"]
@@ -95,7 +96,8 @@ def test_own_ones_come_before_those_exported_by_name_and_those_before_public_one
 
 def test_the_meshs_default_holds_for_those_that_say_nothing_of_export() -> None:
     found = VirtualServices.of(
-        [made("v", "{hosts: [r], http: [{" + ROUTE + "}]}")], export_to=["."]
+        [made("v", "{hosts: [r], http: [{" + ROUTE + "}]}")],
+        VIRTUAL_SERVICES._replace(export_to=(".",)),
     )
 
     assert names(found.of_mesh("a")) == ["v"]
@@ -156,11 +158,14 @@ def test_what_does_not_change_stays_the_same_object() -> None:
     root = made("root", "{hosts: [r], http: [{delegate: {name: d}}]}")
     delegate = made("d", "{http: [{" + ROUTE + "}]}")
     other = made("other", "{hosts: [s], http: [{" + ROUTE + "}]}")
-    before = VirtualServices.of([root, other, delegate])
+    before = VirtualServices.of([root, other, delegate], VIRTUAL_SERVICES)
     edited = made("d", "{http: [{" + ROUTE + "}, {" + ROUTE + "}]}")
-    after = VirtualServices.of([root, other, edited], before=before)
+    after = VirtualServices.of([root, other, edited], VIRTUAL_SERVICES, before=before)
 
-    assert VirtualServices.of([root.moved(3), other, delegate], before=before) is before
+    assert (
+        VirtualServices.of([root.moved(3), other, delegate], VIRTUAL_SERVICES, before=before)
+        is before
+    )
     assert [one is other for one, other in zip(before.all, after.all, strict=True)] == [False, True]
     assert len(after.all[0].spec.http) == 2
 
@@ -170,7 +175,8 @@ def test_the_labels_of_sources_are_known() -> None:
         [
             made("v", "{hosts: [r], http: [{match: [{sourceLabels: {app: x}}], " + ROUTE + "}]}"),
             made("w", "{hosts: [s], tcp: [{match: [{sourceLabels: {v: x}}], " + ROUTE + "}]}"),
-        ]
+        ],
+        VIRTUAL_SERVICES,
     )
 
     assert found.source_labels == {"app", "v"}

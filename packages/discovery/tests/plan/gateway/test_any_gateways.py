@@ -39,6 +39,7 @@ GATEWAYS = st.lists(st.lists(SERVERS, min_size=1, max_size=3), max_size=4).map(
             namespace="shop",
             name=f"gw-{index}",
             spec=msgspec.convert({"servers": servers}, GatewaySpec),
+            own_namespace_only=False,
         )
         for index, servers in enumerate(found)
     ]

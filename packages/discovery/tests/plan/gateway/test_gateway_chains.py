@@ -64,7 +64,10 @@ def chains(
     subsets: Sequence[str] = (),
 ) -> ListenerChains:
     gateway = Gateway(
-        namespace="shop", name="gw", spec=msgspec.convert({"servers": servers}, GatewaySpec)
+        namespace="shop",
+        name="gw",
+        spec=msgspec.convert({"servers": servers}, GatewaySpec),
+        own_namespace_only=False,
     )
     (listener,) = plan_router([gateway], target_ports={}).listeners
     known = {each.host: each for each in services}

@@ -24,7 +24,7 @@ def server(
 
 def gateway(name: str, *servers: dict[str, Any], namespace: str = "shop") -> Gateway:
     spec = msgspec.convert({"servers": list(servers)}, GatewaySpec)
-    return Gateway(namespace=namespace, name=name, spec=spec)
+    return Gateway(namespace=namespace, name=name, spec=spec, own_namespace_only=False)
 
 
 def plan(*gateways: Gateway, **options: Any) -> RouterPlan:

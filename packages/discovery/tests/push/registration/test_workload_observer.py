@@ -16,7 +16,7 @@ from prometheus_client import CollectorRegistry
 from mesh_discovery import ConfigLoader
 from mesh_discovery._metrics import Metrics
 from mesh_discovery._registration_limits import RegistrationLimits
-from mesh_discovery.plan._proxy import Proxy, parse_proxy
+from mesh_discovery.plan._proxy import Proxy
 from mesh_discovery.push._config_store import ConfigStore
 from mesh_discovery.push._generators import generators
 from mesh_discovery.push.registration._registered_workloads import (
@@ -25,6 +25,7 @@ from mesh_discovery.push.registration._registered_workloads import (
 from mesh_discovery.push.registration._workload_observer import WorkloadObserver
 from mesh_lifecycle.testing import ManualClock
 from mesh_protos import type_urls
+from proxies import proxy_of
 from xds_server import Admission, Node, Peer, PushRequest, ServerConfig, XdsServer
 from xds_server.testing import SotwClient, StreamEnded, in_memory
 
@@ -86,12 +87,20 @@ async def mesh(config_dir: Path) -> AsyncIterator[Mesh]:
     metrics = Metrics(CollectorRegistry(), version="0")
     loaded = ConfigLoader(config_dir).load()
     assert not loaded.problems
-    store = ConfigStore(loaded, metrics=metrics, trust_domain="cluster.local", workloads=workloads)
+    store = ConfigStore(
+        loaded,
+        metrics=metrics,
+        trust_domain="cluster.local",
+        workloads=workloads,
+        domain="cluster.local",
+        scope_gateways=False,
+        strict_namespaces=False,
+    )
     clock = ManualClock()
     observer = WorkloadObserver(store, workloads, clock=clock)
 
     async def admit(node: Node, _peer: Peer) -> Admission[Proxy]:
-        proxy = parse_proxy(node, source=made.source)
+        proxy = proxy_of(node, source=made.source)
         return Admission(context=proxy, identities=made.identities)
 
     server = XdsServer(

@@ -16,14 +16,15 @@ from mesh_discovery.comparison._differences import endpoints_asked_for, routes_a
 from mesh_discovery.comparison._expected import expected_of
 from mesh_discovery.config.kinds._protocol import Protocol
 from mesh_discovery.plan._envoy_names import parse_outbound_cluster
-from mesh_discovery.plan._proxy import Proxy, parse_proxy
+from mesh_discovery.plan._proxy import Proxy
 from mesh_discovery.push.context._context import PushContext
+from proxies import proxy_of
 from xds_server import Node, Resource
 
 
 def faults(context: PushContext, node: Node) -> Iterator[str]:
     """Yield what Envoy's rules say against the resources of a proxy."""
-    proxy = parse_proxy(node)
+    proxy = proxy_of(node)
     found = expected_of(context, proxy)
     listeners = context.listeners(proxy).resources
     clusters = context.clusters(proxy).resources
@@ -75,7 +76,7 @@ def _lost_clusters(
 
 def envoy_says(binary: Path, context: PushContext, node: Node) -> str:
     """Return what an Envoy says against the resources of a proxy; nothing if it takes them."""
-    resources = expected_of(context, parse_proxy(node))
+    resources = expected_of(context, proxy_of(node))
     bootstrap = static_bootstrap(resources, node={"id": node.id, "cluster": node.cluster})
     with TemporaryDirectory() as directory:
         file = Path(directory, "envoy.json")

@@ -4,12 +4,13 @@ from typing import Any
 
 from google.protobuf import any_pb2, json_format
 
-from mesh_discovery.plan._proxy import Proxy, parse_proxy
+from mesh_discovery.plan._proxy import Proxy
+from proxies import proxy_of
 from xds_server import Generated, Node
 
 
 def proxy(address: str = "127.93.1.1", *, name: str = "web", **metadata: Any) -> Proxy:
-    return parse_proxy(
+    return proxy_of(
         Node(
             id=f"sidecar~{address}~{name}.default~default.svc.cluster.local",
             metadata={
@@ -25,7 +26,7 @@ def proxyless(
     address: str = "10.0.0.1", *, name: str = "greeter", namespace: str = "shop", **metadata: Any
 ) -> Proxy:
     """Return a gRPC program without an Envoy; its agent tells what Istio's does."""
-    return parse_proxy(
+    return proxy_of(
         Node(
             id=f"sidecar~{address}~{name}.{namespace}~{namespace}.svc.cluster.local",
             metadata={"GENERATOR": "grpc", "INTERCEPTION_MODE": "REDIRECT", **metadata},

@@ -15,7 +15,7 @@ from mesh_discovery._config import Address, DiscoveryConfig
 from mesh_discovery._metrics import Metrics
 from mesh_discovery._server import _xds_server, serving_names
 from mesh_discovery.config._loader import ConfigLoader
-from mesh_discovery.plan._proxy import Proxy, parse_proxy
+from mesh_discovery.plan._proxy import Proxy
 from mesh_discovery.push._config_store import ConfigStore
 from mesh_discovery.push.context._context import PushContext
 from mesh_discovery.push.key_sets._key_set_fetcher import KeySetFetcher
@@ -24,6 +24,7 @@ from mesh_discovery.push.registration._workload_observer import WorkloadObserver
 from mesh_discovery.running._authority import open_authority
 from mesh_discovery.serve._debug_pages import DebugPages
 from mesh_discovery.serve._serving_certificate import serving_certificate
+from proxies import proxy_of
 from xds_server import (
     ClientStatus,
     PlainListener,
@@ -98,7 +99,7 @@ class ScenePlane:
         return max(found, key=lambda each: each.connected_since, default=None)
 
     def proxy(self, client: ClientStatus) -> Proxy:
-        return parse_proxy(client.node)
+        return proxy_of(client.node)
 
 
 def refusals(clients: Iterable[ClientStatus]) -> list[str]:
@@ -140,6 +141,8 @@ async def scene_plane(
         strict_namespaces=strict_namespaces,
         workloads=workloads,
         key_sets=key_sets,
+        domain="cluster.local",
+        scope_gateways=False,
     )
     observer = WorkloadObserver(store, workloads)
     opened = await open_authority(

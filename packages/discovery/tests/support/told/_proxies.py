@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from itertools import count
 
-from mesh_discovery.plan._proxy import Proxy, parse_proxy
+from mesh_discovery.plan._proxy import Proxy
+from proxies import proxy_of
 from xds_server import Node
 
 _NUMBERS = count(1)
@@ -29,7 +30,7 @@ def _proxy(
 ) -> Proxy:
     number = next(_NUMBERS)
     address = address or f"10.250.{number // 250}.{number % 250 + 1}"
-    return parse_proxy(
+    return proxy_of(
         Node(
             id=f"{kind}~{address}~p{number}.{namespace}~{namespace}.svc.cluster.local",
             metadata={"NAMESPACE": namespace, "LABELS": dict(labels or {}), **metadata},

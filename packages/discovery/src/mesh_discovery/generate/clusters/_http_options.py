@@ -38,7 +38,7 @@ def speaks(
     protocol: Protocol,
     policy: Policy,
     *,
-    mesh_upgrade: bool = False,
+    mesh_upgrade: bool,
 ) -> Speaks:
     """Decide which version of HTTP is spoken to a port.
 

@@ -99,7 +99,7 @@ def _limit(
 ) -> None:
     pool = Policy(connection_pool=policy.connection_pool)
     limit(cluster, pool, model.mesh_config.tcp_keepalive)
-    spoken = speaks(protocol, Policy())
+    spoken = speaks(protocol, Policy(), mesh_upgrade=False)
     if pool.http.use_client_protocol and spoken is Speaks.HTTP1:
         spoken = Speaks.AS_CLIENT
     set_http_options(cluster, spoken, pool, keeps_case=keeps_case(model))

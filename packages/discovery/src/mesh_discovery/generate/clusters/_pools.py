@@ -17,7 +17,7 @@ _BUDGET_PERCENT, _BUDGET_CONCURRENCY = 20.0, 3
 
 
 def limit(
-    cluster: cluster_pb2.Cluster, policy: Policy, mesh_keepalive: TcpKeepalive | None = None
+    cluster: cluster_pb2.Cluster, policy: Policy, mesh_keepalive: TcpKeepalive | None
 ) -> None:
     """Set the limits of a cluster; mesh_keepalive: what the rule's own overrides field by field."""
     tcp, http = policy.tcp, policy.http

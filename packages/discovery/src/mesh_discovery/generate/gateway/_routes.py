@@ -62,7 +62,7 @@ def gateway_routes(
     bound: Callable[[str], Iterable[VirtualService]],
     routes_of: RoutesOf,
     *,
-    counts_attempts: bool = True,
+    counts_attempts: bool,
 ) -> bytes:
     """Return the route configuration of some servers, serialised; of none, an empty one.
 

@@ -10,7 +10,7 @@ from mesh_discovery.plan.virtual_hosts._targets import Target
 
 
 def default_route(
-    host: str, port: int, target: Target, *, retries: HttpRetry | None = None
+    host: str, port: int, target: Target, *, retries: HttpRetry | None
 ) -> route_components_pb2.Route:
     """Make the route of all requests to a service's port; retries: the mesh's, if it has any."""
     made = onward_route(target.cluster)

@@ -49,7 +49,7 @@ def scope_routes(
     scope: Scope,
     gateway: str = MESH,
     is_tls: bool = False,
-    default_retries: HttpRetry | None = None,
+    default_retries: HttpRetry | None,
 ) -> list[route_components_pb2.Route]:
     """Make the routes of a VirtualService for the proxies of a scope; may be none."""
     place = RoutePlace(port, gateway, scope.key.namespace, scope.key.labels, is_tls)
@@ -62,7 +62,7 @@ def http_routes(
     place: RoutePlace,
     targets: Targets,
     *,
-    default_retries: HttpRetry | None = None,
+    default_retries: HttpRetry | None,
 ) -> list[route_components_pb2.Route]:
     """Make the routes of a VirtualService at a place; may be none."""
     return list(_until_all_is_taken(_Maker(virtual_service, place, targets, default_retries)))

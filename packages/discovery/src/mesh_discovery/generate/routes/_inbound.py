@@ -52,7 +52,7 @@ def _routes(
     action.max_stream_duration.max_stream_duration.CopyFrom(duration(0))
     action.max_stream_duration.grpc_timeout_header_max.CopyFrom(duration(0))
     # There is one application: no other host could be tried.
-    if (policy := retry_policy(retry, hashed=True)) is not None:
+    if (policy := retry_policy(retry, default=None, hashed=True)) is not None:
         action.retry_policy.CopyFrom(policy)
     return route_pb2.RouteConfiguration(
         name=cluster,

@@ -23,7 +23,7 @@ RetryPolicy = route_components_pb2.RetryPolicy
 
 
 def retry_policy(
-    retries: HttpRetry | None, *, default: HttpRetry | None = None, hashed: bool = False
+    retries: HttpRetry | None, *, default: HttpRetry | None, hashed: bool = False
 ) -> route_components_pb2.RetryPolicy | None:
     """Make the policy of a route; None if nothing is tried again.
 

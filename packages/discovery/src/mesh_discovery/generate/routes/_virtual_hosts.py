@@ -32,7 +32,7 @@ def packed_names(name: str, domains: Iterable[str]) -> bytes:
     return _packed(route_components_pb2.VirtualHost(name=name, domains=domains))
 
 
-def packed_settings(*, counts_attempts: bool = True, needs_tls: bool = False) -> bytes:
+def packed_settings(*, counts_attempts: bool, needs_tls: bool = False) -> bytes:
     """Serialise the settings of a virtual host.
 
     counts_attempts: upstreams are told how often a request was tried. needs_tls: clients of plain

@@ -11,7 +11,7 @@ from mesh_discovery.model._secrets import Secrets
 from mesh_discovery.model._services import Service
 from mesh_discovery.model.gateway_api._surroundings import MeshFacts
 from mesh_discovery.model.gateway_api._translation import NO_GATEWAY_API, GatewayApi
-from mesh_discovery.model.namespaces._host_owners import NO_OWNERS, HostOwners
+from mesh_discovery.model.namespaces._host_owners import HostOwners
 
 
 def gateway_api_of(
@@ -20,7 +20,7 @@ def gateway_api_of(
     services: Mapping[tuple[str, str], Service],
     secrets: Secrets,
     domain: str,
-    owners: HostOwners = NO_OWNERS,
+    owners: HostOwners,
     before: GatewayApi | None = None,
 ) -> GatewayApi:
     """Translate the objects of a snapshot.

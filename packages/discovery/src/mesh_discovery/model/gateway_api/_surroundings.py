@@ -9,9 +9,9 @@ from functools import cached_property
 from typing import NamedTuple, TypeAlias
 
 from mesh_discovery.config._objects import ConfigObject
-from mesh_discovery.model._secrets import NO_SECRETS, KeyPair, SecretName, Secrets
+from mesh_discovery.model._secrets import KeyPair, SecretName, Secrets
 from mesh_discovery.model._services import Service
-from mesh_discovery.model.namespaces._host_owners import NO_OWNERS, HostOwners
+from mesh_discovery.model.namespaces._host_owners import HostOwners
 
 Labels: TypeAlias = Mapping[str, str]
 Key: TypeAlias = tuple[str, str]
@@ -36,10 +36,10 @@ class MeshFacts:
         self,
         *,
         services: Mapping[Key, Service],
-        namespaces: Iterable[ConfigObject] = (),
-        secrets: Secrets = NO_SECRETS,
-        domain: str = "cluster.local",
-        owners: HostOwners = NO_OWNERS,
+        namespaces: Iterable[ConfigObject],
+        secrets: Secrets,
+        domain: str,
+        owners: HostOwners,
     ) -> None:
         """Answer for these services, by namespace and host, Namespaces and Secrets."""
         self._services = services

@@ -15,7 +15,6 @@ from ipaddress import IPv4Network, IPv6Network, ip_network
 from mesh_discovery._host_patterns import has
 from mesh_discovery.config._objects import ConfigObject
 from mesh_discovery.config.kinds.kubernetes._cluster_objects import ADDRESSES, HOSTS, listed
-from mesh_discovery.model._short_names import MESH_DOMAIN
 
 _ALL, _OWN, _NONE = "*", ".", "~"
 
@@ -24,9 +23,10 @@ _ALL, _OWN, _NONE = "*", ".", "~"
 class HostOwners:
     """The hosts and addresses of each namespace; if not strict, everything is everybody's."""
 
-    is_strict: bool = False
-    root_namespace: str = "istio-system"
-    domain: str = MESH_DOMAIN
+    is_strict: bool
+    root_namespace: str
+    domain: str
+    """The DNS suffix of the mesh."""
     hosts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Patterns by the namespace to which they are given."""
     addresses: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -37,8 +37,7 @@ class HostOwners:
         if not self.is_strict or namespace == self.root_namespace:
             return True
         host = host.lower().removesuffix(".")
-        own = (f".{namespace}.svc.{domain}" for domain in (self.domain, MESH_DOMAIN))
-        return any(map(host.endswith, own)) or any(
+        return host.endswith(f".{namespace}.svc.{self.domain}") or any(
             has(each, host) for each in self.hosts.get(namespace, ())
         )
 
@@ -77,7 +76,7 @@ class HostOwners:
         return not self.is_strict or namespace == self.root_namespace or alone.issuperset(export_to)
 
 
-NO_OWNERS = HostOwners()
+NO_OWNERS = HostOwners(is_strict=False, root_namespace="", domain="")
 """Those of a mesh in which everything is everybody's, as in Istio's."""
 
 

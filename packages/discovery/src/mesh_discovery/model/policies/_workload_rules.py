@@ -78,11 +78,9 @@ _ByNamespace = Mapping[str, tuple[AnyRule, ...]]
 class WorkloadRules:
     """All such objects of a mesh."""
 
-    def __init__(
-        self, by_kind: Mapping[str, _ByNamespace] | None = None, *, root_namespace: str = ""
-    ) -> None:
+    def __init__(self, by_kind: Mapping[str, _ByNamespace], *, root_namespace: str) -> None:
         """by_kind: by the kind's name, then by namespace, oldest first."""
-        self._by_kind = {name: each for name, each in (by_kind or {}).items() if each}
+        self._by_kind = {name: each for name, each in by_kind.items() if each}
         self._root = root_namespace
         self.by_name: Mapping[RuleName, AnyRule] = {
             (kind, each.namespace, each.name): each
@@ -196,4 +194,4 @@ def _rule(item: ConfigObject) -> AnyRule:
     )
 
 
-NO_WORKLOAD_RULES = WorkloadRules()
+NO_WORKLOAD_RULES = WorkloadRules({}, root_namespace="")

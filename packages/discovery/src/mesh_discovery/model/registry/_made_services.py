@@ -5,7 +5,7 @@ little where nothing changed.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from mesh_discovery._edits import replacements
 from mesh_discovery.config._objects import ConfigObject
@@ -14,7 +14,7 @@ from mesh_discovery.config.kinds._service_entry import ServiceEntrySpec
 from mesh_discovery.config.kinds.kubernetes._service import KubernetesServiceSpec
 from mesh_discovery.model._services import Service
 from mesh_discovery.model.kubernetes._kubernetes_services import kubernetes_service
-from mesh_discovery.model.namespaces._host_owners import NO_OWNERS, HostOwners
+from mesh_discovery.model.namespaces._host_owners import HostOwners
 from mesh_discovery.model.registry._combined_services import Combined, combine, recombine
 from mesh_discovery.model.registry._service_entries import services_of_entry
 from mesh_discovery.model.registry._service_inputs import ServiceInputs, SourceKey, inputs_of
@@ -26,10 +26,10 @@ from mesh_discovery.model.registry._touched_sources import touched_sources
 class MadeServices:
     """The services of a mesh, and by which objects they are there."""
 
-    inputs: ServiceInputs = field(default_factory=ServiceInputs)
-    by_source: Mapping[SourceKey, tuple[Service, ...]] = field(default_factory=dict)
-    combined: Combined = field(default_factory=Combined)
-    count: int = 0
+    inputs: ServiceInputs
+    by_source: Mapping[SourceKey, tuple[Service, ...]]
+    combined: Combined
+    count: int
     """Of how many objects services were made, and not taken over."""
 
     @property
@@ -50,10 +50,10 @@ class MadeServices:
 def made_of(
     snapshot: Snapshot,
     *,
-    domain: str = "cluster.local",
+    domain: str,
     resolved: Mapping[str, tuple[str, ...]] | None = None,
     reports: Mapping[Place, bool] | None = None,
-    owners: HostOwners = NO_OWNERS,
+    owners: HostOwners,
     before: MadeServices | None = None,
 ) -> MadeServices:
     """Make the services of a snapshot.

@@ -1,7 +1,7 @@
 """The objects of a snapshot that services are made of, sorted by how they are looked for."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from mesh_discovery._edits import edits
 from mesh_discovery.config._objects import ConfigObject
@@ -22,7 +22,7 @@ from mesh_discovery.model._auto_addresses import Key
 from mesh_discovery.model._networks import NETWORK_LABEL, networks_of
 from mesh_discovery.model.kubernetes._cluster import ByService, Pods
 from mesh_discovery.model.kubernetes._kubernetes_services import ClusterObjects
-from mesh_discovery.model.namespaces._host_owners import NO_OWNERS, HostOwners
+from mesh_discovery.model.namespaces._host_owners import HostOwners
 from mesh_discovery.model.registry._allocation import allocated_addresses
 from mesh_discovery.model.registry._service_settings import (
     Place,
@@ -41,16 +41,16 @@ _SOURCES = (ServiceEntrySpec, KubernetesServiceSpec)
 class ServiceInputs:
     """Everything that services are made of."""
 
-    sources: tuple[ConfigObject, ...] = ()
+    sources: tuple[ConfigObject, ...]
     """The ServiceEntries and Kubernetes services, oldest first."""
-    by_key: Mapping[SourceKey, ConfigObject] = field(default_factory=dict)
+    by_key: Mapping[SourceKey, ConfigObject]
     """They by kind, namespace and name."""
-    entries: tuple[ConfigObject, ...] = ()
-    services: tuple[ConfigObject, ...] = ()
-    cluster: ClusterObjects = field(default_factory=ClusterObjects)
-    allocated: Mapping[Key, int] = field(default_factory=dict)
-    settings: ServiceSettings = field(default_factory=ServiceSettings)
-    settings_of: tuple[object, ...] = ()
+    entries: tuple[ConfigObject, ...]
+    services: tuple[ConfigObject, ...]
+    cluster: ClusterObjects
+    allocated: Mapping[Key, int]
+    settings: ServiceSettings
+    settings_of: tuple[object, ...]
     """All that the settings were made of but reports, to take them over where it is the same."""
 
 
@@ -61,7 +61,7 @@ def inputs_of(
     *,
     resolved: Mapping[str, tuple[str, ...]] | None = None,
     reports: Mapping[Place, bool] | None = None,
-    owners: HostOwners = NO_OWNERS,
+    owners: HostOwners,
 ) -> ServiceInputs:
     """Sort the objects of a snapshot; what is as before is taken over.
 
@@ -175,4 +175,5 @@ def _settings(
         ),
         localities=node_localities(snapshot.of_kind(NODE)),
         owners=owners,
+        reports={},
     )

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mesh_discovery.config._objects import ConfigObject
-from mesh_discovery.model._networks import CLUSTER, NO_NETWORKS, Networks
-from mesh_discovery.model.namespaces._host_owners import NO_OWNERS, HostOwners
+from mesh_discovery.model._networks import CLUSTER, Networks
+from mesh_discovery.model.namespaces._host_owners import HostOwners
 
 Place = tuple[str, str, str]
 """Namespace, service account and address of a workload."""
@@ -21,19 +21,19 @@ _SUBZONE = ("topology.istio.io/subzone",)
 class ServiceSettings:
     """Whatever services of all kinds depend on; compared by value."""
 
-    export_to: tuple[str, ...] = ("*",)
+    export_to: tuple[str, ...]
     """Of services that say nothing of it."""
-    domain: str = "cluster.local"
+    domain: str
     """The DNS suffix of the hosts of Kubernetes services."""
-    networks: Networks = NO_NETWORKS
-    cluster_network: str = ""
+    networks: Networks
+    cluster_network: str
     """The network of the pods that name none."""
-    localities: Mapping[str, str] = field(default_factory=dict)
+    localities: Mapping[str, str]
     """The localities of Kubernetes nodes, by name."""
 
-    owners: HostOwners = NO_OWNERS
+    owners: HostOwners
 
-    reports: Mapping[Place, bool] = field(default_factory=dict, compare=False)
+    reports: Mapping[Place, bool] = field(compare=False)
     """Whether the application at an address is healthy, where a proxy of its account has said so.
 
     A change of it concerns the services that have the address, and no others.

@@ -18,9 +18,7 @@ SidecarKey = tuple[str, str]
 class Sidecars:
     """All Sidecars of a mesh."""
 
-    def __init__(
-        self, objects: Sequence[ConfigObject] = (), *, root_namespace: str = "istio-system"
-    ) -> None:
+    def __init__(self, objects: Sequence[ConfigObject], *, root_namespace: str) -> None:
         """objects: the oldest first."""
         self._objects = tuple(objects)
         self._root = root_namespace
@@ -72,5 +70,5 @@ class Sidecars:
         return self._specs.get(key)
 
 
-NO_SIDECARS = Sidecars()
+NO_SIDECARS = Sidecars((), root_namespace="")
 """Those of a mesh without any."""

@@ -19,7 +19,6 @@ from mesh_discovery.config._objects import ConfigObject
 from mesh_discovery.config.kinds.virtual_service._expressions import expressions
 from mesh_discovery.config.kinds.virtual_service._spec import HttpRoute, VirtualServiceSpec
 from mesh_discovery.model._rule_objects import same_objects
-from mesh_discovery.model._short_names import MESH_DOMAIN
 from mesh_discovery.model.namespaces._host_owners import NO_OWNERS, HostOwners
 from mesh_discovery.model.virtual_services._delegates import Dropped, delegated_routes
 from mesh_discovery.model.virtual_services._expression_budget import (
@@ -95,27 +94,31 @@ class VirtualService:
         )
 
 
+class VirtualServiceSettings(NamedTuple):
+    """The settings of a mesh that its VirtualServices depend on."""
+
+    export_to: tuple[str, ...]
+    """Of VirtualServices that say nothing of it."""
+    domain: str
+    """The DNS suffix that completes short names."""
+    owners: HostOwners
+    """One with a host of another namespace is for the sidecars of its own namespace alone."""
+
+
 class VirtualServices:
     """All VirtualServices of a mesh that have hosts."""
 
     def __init__(
         self,
-        objects: Sequence[ConfigObject] = (),
+        objects: Sequence[ConfigObject],
+        settings: "VirtualServiceSettings",
         *,
-        export_to: Sequence[str] = (_ALL,),
-        domain: str = MESH_DOMAIN,
         counts: VirtualHostCounts = _NO_COUNTS,
-        owners: HostOwners = NO_OWNERS,
         before: "VirtualServices | None" = None,
     ) -> None:
-        """objects: oldest first. export_to: of VirtualServices that say nothing of it.
-
-        counts: how often proxies have the routes of each.
-        owners: whose hosts are. One with a host of another namespace is for the sidecars of its own
-        namespace alone.
-        """
+        """objects: oldest first. counts: how often proxies have the routes of each."""
         self._objects = tuple(objects)
-        self._settings = _Settings(tuple(export_to), domain, owners)
+        self._settings = settings
         same = before is not None and before._settings == self._settings
         known = before if same else None
         edited = _edited(known._objects, self._objects) if known is not None else None
@@ -147,29 +150,20 @@ class VirtualServices:
     def of(
         cls,
         objects: Sequence[ConfigObject],
+        settings: "VirtualServiceSettings",
         *,
-        export_to: Sequence[str] = (_ALL,),
-        domain: str = MESH_DOMAIN,
         counts: VirtualHostCounts = _NO_COUNTS,
-        owners: HostOwners = NO_OWNERS,
         before: "VirtualServices | None" = None,
     ) -> "VirtualServices":
         """Return those of these objects: the ones before, if nothing of them changed."""
         if (
             before is not None
-            and before._settings == _Settings(tuple(export_to), domain, owners)
+            and before._settings == settings
             and same_objects(before._objects, objects)
             and over_budget(before._costly, counts) == before.left_out
         ):
             return before
-        return cls(
-            objects,
-            export_to=export_to,
-            domain=domain,
-            counts=counts,
-            owners=owners,
-            before=before,
-        )
+        return cls(objects, settings, counts=counts, before=before)
 
     def _take_over(self, before: "VirtualServices") -> None:
         """Take over what was found out of those before and holds for all but what was edited."""
@@ -227,12 +221,6 @@ class VirtualServices:
 
 _Replaced = Sequence[tuple[VirtualService, VirtualService]]
 """VirtualServices before and after, in the same places."""
-
-
-class _Settings(NamedTuple):
-    export_to: tuple[str, ...]
-    domain: str
-    owners: HostOwners
 
 
 class _Layers(NamedTuple):
@@ -309,7 +297,9 @@ def _is_whole(spec: object) -> bool:
     )
 
 
-def _of_root(item: ConfigObject, spec: VirtualServiceSpec, settings: _Settings) -> _Made:
+def _of_root(
+    item: ConfigObject, spec: VirtualServiceSpec, settings: VirtualServiceSettings
+) -> _Made:
     """Return what is made of a VirtualService without delegates."""
     used = [None] * len(spec.http)
     made = _virtual_service((item.namespace, item.name), spec, used, settings)
@@ -318,7 +308,7 @@ def _of_root(item: ConfigObject, spec: VirtualServiceSpec, settings: _Settings) 
 
 
 def _made(
-    objects: Sequence[ConfigObject], settings: _Settings, before: Mapping[_Key, _Made]
+    objects: Sequence[ConfigObject], settings: VirtualServiceSettings, before: Mapping[_Key, _Made]
 ) -> dict[_Key, _Made]:
     delegates: dict[_Key, _Delegate] = {}
     roots: list[tuple[_Key, VirtualServiceSpec, bool]] = []
@@ -364,7 +354,7 @@ def _virtual_service(
     key: _Key,
     spec: VirtualServiceSpec,
     delegates: Sequence[_Delegate | None],
-    settings: _Settings,
+    settings: VirtualServiceSettings,
 ) -> VirtualService:
     namespace, name = key
     resolved = resolved_spec(spec, namespace, settings.domain)
@@ -389,7 +379,7 @@ def _virtual_service(
 def _with_delegates(
     routes: Iterable[HttpRoute],
     delegates: Sequence[_Delegate | None],
-    settings: _Settings,
+    settings: VirtualServiceSettings,
     unused: list[Finding],
 ) -> Iterable[HttpRoute]:
     for index, (route, delegate) in enumerate(zip(routes, delegates, strict=True)):
@@ -418,10 +408,14 @@ def _with_delegates(
                 yield each
 
 
-def _exported(spec: VirtualServiceSpec, namespace: str, settings: _Settings) -> frozenset[str]:
+def _exported(
+    spec: VirtualServiceSpec, namespace: str, settings: VirtualServiceSettings
+) -> frozenset[str]:
     values = spec.export_to or settings.export_to
     return frozenset(namespace if each == _PRIVATE else each for each in values) - {_NONE}
 
 
-NO_VIRTUAL_SERVICES = VirtualServices()
+NO_VIRTUAL_SERVICES = VirtualServices(
+    (), VirtualServiceSettings(export_to=(), domain="", owners=NO_OWNERS)
+)
 """Those of a mesh without any."""

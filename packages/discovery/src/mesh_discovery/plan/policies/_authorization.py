@@ -37,16 +37,16 @@ class Authorization(NamedTuple):
     policies name none that can be asked, or several.
     """
 
-    policies: tuple[Policy, ...] = ()
-    trust_domains: tuple[str, ...] = ()
-    provider: Provider | None = None
+    policies: tuple[Policy, ...]
+    trust_domains: tuple[str, ...]
+    provider: Provider | None
 
     def of_action(self, action: Action) -> tuple[Policy, ...]:
         """Return the policies of an action."""
         return tuple(each for each in self.policies if each.spec.action is action)
 
 
-NO_AUTHORIZATION = Authorization()
+NO_AUTHORIZATION = Authorization(policies=(), trust_domains=(), provider=None)
 
 
 def is_dry_run(policy: Policy) -> bool:

@@ -15,11 +15,9 @@ from mesh_discovery.config.kinds.kubernetes._service import (
     KUBERNETES_SERVICE,
     KubernetesServiceSpec,
 )
-from mesh_discovery.config.kinds.virtual_service._spec import VirtualServiceSpec
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.model._networks import NETWORK_LABEL
 from mesh_discovery.model._services import Service
-from mesh_discovery.model._short_names import full_host
 from mesh_discovery.model.namespaces._host_owners import not_governed
 from mesh_discovery.model.virtual_services._resolved_names import MESH
 from mesh_discovery.model.virtual_services._virtual_services import VirtualService
@@ -85,12 +83,9 @@ def same_owners(old: MeshModel, new: MeshModel) -> bool:
 
 def kept_at_home(item: ConfigObject, made: VirtualService) -> Iterator[Problem]:
     """Yield a problem for each host of a VirtualService that keeps it from sidecars elsewhere."""
-    spec = item.spec
     if made.mesh_export_to == made.export_to or MESH not in made.gateways:
         return
-    if not isinstance(spec, VirtualServiceSpec):
-        return
-    for index, host in enumerate(full_host(each, item.namespace) for each in spec.hosts):
+    for index, host in enumerate(made.hosts):
         if host not in made.governed:
             yield item.problem(
                 ("spec", "hosts", index),

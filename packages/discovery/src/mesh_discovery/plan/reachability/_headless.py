@@ -38,7 +38,7 @@ def passed_on_warnings(model: MeshModel, leading_to: LeadingTo) -> Iterator[Prob
         yield from _spoken_to_alike(service, sources, model)
         if service.is_headless:
             for each in leading_to(service.host):
-                yield from _not_chosen(each, service.host)
+                yield from _not_chosen(each, service.host, model.domain)
 
 
 def same_passed_on(old: MeshModel, new: MeshModel) -> bool:
@@ -104,17 +104,17 @@ def _port_path(item: ConfigObject, port: Port) -> FieldPath:
     return ("spec", "ports", *((numbers.index(port.number),) if port.number in numbers else ()))
 
 
-def _not_chosen(item: ConfigObject, host: str) -> Iterator[Problem]:
+def _not_chosen(item: ConfigObject, host: str, domain: str) -> Iterator[Problem]:
     """Yield the destinations at which redirected clients come to another endpoint than meant."""
     spec = item.spec
     if not isinstance(spec, VirtualServiceSpec) or MESH not in (spec.gateways or (MESH,)):
         return
     if is_delegate(item):
         return  # its hosts are those of who delegates to it
-    hosts = [full_host(each, item.namespace) for each in spec.hosts]
+    hosts = [full_host(each, item.namespace, domain) for each in spec.hosts]
     leads_home = any(has(each, host) or each.endswith(f".{host}") for each in hosts)
     for path, destination in destinations_of(spec):
-        if full_host(destination.host, item.namespace) != host:
+        if full_host(destination.host, item.namespace, domain) != host:
             continue
         if not leads_home:
             yield item.problem(

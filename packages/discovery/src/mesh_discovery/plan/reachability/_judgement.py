@@ -88,7 +88,7 @@ def judge(model: MeshModel, before: Judgement | None = None) -> Judgement:
     It costs what differs. If nothing else comes to nothing now, the parts are the same object.
     """
     if before is None:
-        routes = JudgedRoutes().after(model, KnownHosts.of(model.services))
+        routes = JudgedRoutes(domain=model.domain).after(model, KnownHosts.of(model.services))
         parts = tuple(_judged(each.find(model), {}) for each in _PARTS)
         return Judgement(
             model=model,

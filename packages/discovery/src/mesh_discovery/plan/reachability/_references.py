@@ -45,28 +45,28 @@ class Reference(NamedTuple):
     at: Problem
 
 
-def references(objects: Iterable[ConfigObject]) -> Iterator[Reference]:
-    """Yield the names that rules have and other objects define."""
+def references(objects: Iterable[ConfigObject], domain: str) -> Iterator[Reference]:
+    """Yield the names that rules have and other objects define; domain: the mesh's."""
     for item in objects:
-        for sort, name, path in _names_in(item):
+        for sort, name, path in _names_in(item, domain):
             yield Reference(sort, name, item.problem(path, ""))
 
 
 _Named = tuple[Sort, str, FieldPath]
 
 
-def _names_in(item: ConfigObject) -> Iterator[_Named]:
+def _names_in(item: ConfigObject, domain: str) -> Iterator[_Named]:
     match item.spec:
         case VirtualServiceSpec() as spec:
             for index, gateway in enumerate(spec.gateways):
                 yield Sort.GATEWAY, gateway, ("spec", "gateways", index)
             for path, destination in destinations_of(spec):
-                host = full_host(destination.host, item.namespace)
+                host = full_host(destination.host, item.namespace, domain)
                 yield Sort.SERVICE, host, (*path, "host")
                 yield Sort.SUBSET, host, (*path, "subset")
                 yield Sort.PORT, host, (*path, "port", "number")
         case DestinationRuleSpec() as rule:
-            host = full_host(rule.host, item.namespace)
+            host = full_host(rule.host, item.namespace, domain)
             yield Sort.SERVICE, host, ("spec", "host")
             yield from _ports(rule.traffic_policy, host, ("spec", "trafficPolicy"))
             for at, each in enumerate(rule.subsets):
@@ -98,10 +98,12 @@ def _secrets(spec: GatewaySpec) -> Iterator[_Named]:
 class Undecided:
     """The names that may be defined in what could not be read."""
 
-    def __init__(self, objects: Iterable[ConfigObject], unreadable: str) -> None:
-        """unreadable: the texts of which nothing was read."""
+    def __init__(self, objects: Iterable[ConfigObject], unreadable: str, domain: str) -> None:
+        """unreadable: the texts of which nothing was read. domain: the mesh's."""
         self._unreadable = unreadable
-        self._names = {found for each in objects if each.unread for found in _undecided(each)}
+        self._names = {
+            found for each in objects if each.unread for found in _undecided(each, domain)
+        }
 
     def has(self, found: Reference) -> bool:
         """Tell whether it can't be said that a name is not defined."""
@@ -114,7 +116,7 @@ class Undecided:
 _NAME: FieldPath = ("metadata", "name")
 
 
-def _undecided(item: ConfigObject) -> Iterator[tuple[Sort, str]]:
+def _undecided(item: ConfigObject, domain: str) -> Iterator[tuple[Sort, str]]:
     """Yield what an object may define beside what was read of it; an empty name: any."""
     match item.spec:
         case ServiceEntrySpec(hosts=hosts):
@@ -131,7 +133,7 @@ def _undecided(item: ConfigObject) -> Iterator[tuple[Sort, str]]:
             if touches(("spec", "host"), item.unread):
                 yield Sort.SUBSET, ""
             if touches(("spec", "subsets"), item.unread):
-                yield Sort.SUBSET, full_host(host, item.namespace)
+                yield Sort.SUBSET, full_host(host, item.namespace, domain)
         case GatewaySpec() if touches(_NAME, item.unread):
             yield Sort.GATEWAY, ""
         case SecretFields() if touches(_NAME, item.unread):
@@ -146,5 +148,9 @@ def missing_subsets(model: MeshModel) -> Iterator[Problem]:
     for item in model.rules.of_kind(VIRTUAL_SERVICE):
         if not is_translated(item):
             yield from missing_destinations(
-                item, lambda _: True, rules.have_subset, ports_of=lambda _: None
+                item,
+                lambda _: True,
+                rules.have_subset,
+                domain=model.domain,
+                ports_of=lambda _: None,
             )

@@ -54,6 +54,8 @@ _OBJECT, _HOST, _DELEGATE, _DESTINATION, _GATEWAY = (
 class JudgedRoutes:
     """The VirtualServices of a mesh, and the parts of them that come to nothing."""
 
+    domain: str
+    """The mesh's, which completes short names."""
     rules: JudgedRules = field(default_factory=JudgedRules)
     gateways: Gateways = NO_GATEWAYS
     objects: Sequence[ConfigObject] = ()
@@ -74,6 +76,7 @@ class JudgedRoutes:
         virtual_services = model.virtual_services.all
         items, made = edits(self.objects, objects), edits(self.virtual_services, virtual_services)
         found = JudgedRoutes(
+            domain=model.domain,
             rules=rules,
             gateways=model.gateways,
             objects=objects,
@@ -119,7 +122,7 @@ class JudgedRoutes:
         if made is not None:
             for host in dict.fromkeys(governable_hosts(made)):
                 yield _HOST, host
-            for host in destination_hosts(item):
+            for host in destination_hosts(item, self.domain):
                 yield _DESTINATION, host
 
     def _leading_to(self, hosts: AbstractSet[str]) -> Iterator[Place]:
@@ -159,7 +162,11 @@ class JudgedRoutes:
                 yield item.problem(("spec", *path), message)
             hosts = self.rules.hosts
             yield from missing_destinations(
-                item, hosts.have, self.rules.have_subset, ports_of=hosts.ports.get
+                item,
+                hosts.have,
+                self.rules.have_subset,
+                domain=self.domain,
+                ports_of=hosts.ports.get,
             )
 
     def _unnamed(self, thing: Place, place: Place) -> Iterator[Problem]:

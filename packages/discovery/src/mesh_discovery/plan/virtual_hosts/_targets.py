@@ -75,5 +75,5 @@ def _has_own_alpn(scope: Scope, rule: Rule | None, port: int, subset: str) -> bo
     """Tell whether TLS to a cluster is not the mesh's, at proxies that say its protocols."""
     if rule is None or not (scope.captured or not scope.key.is_sidecar):
         return False
-    tls = effective_policy(rule, port, subset).tls
+    tls = effective_policy(rule, port, subset, None).tls
     return tls is not None and tls.mode in (ClientTlsMode.SIMPLE, ClientTlsMode.MUTUAL)

@@ -84,15 +84,16 @@ def missing_destinations(
     has_host: Callable[[str], bool],
     has_subset: Callable[[str, str], bool],
     *,
+    domain: str,
     ports_of: Callable[[str], AbstractSet[int] | None],
 ) -> Iterator[Problem]:
     """Yield the destinations of an object that lead nowhere.
 
-    has_subset: tells whether a rule of a host has a subset. ports_of: returns the ports of a host,
-    None if they are not known.
+    has_subset: tells whether a rule of a host has a subset. domain: the mesh's, of short names.
+    ports_of: returns the ports of a host, None if they are not known.
     """
     for path, destination in destinations_of(item.spec):
-        host = full_host(destination.host, item.namespace)
+        host = full_host(destination.host, item.namespace, domain)
         if not has_host(host):
             yield item.problem(
                 (*path, "host"),
@@ -114,10 +115,10 @@ def missing_destinations(
             )
 
 
-def destination_hosts(item: ConfigObject) -> frozenset[str]:
-    """Return the hosts to which an object leads."""
+def destination_hosts(item: ConfigObject, domain: str) -> frozenset[str]:
+    """Return the hosts to which an object leads; domain: the mesh's, of short names."""
     hosts = {destination.host for _, destination in destinations_of(item.spec)}
-    return frozenset(full_host(each, item.namespace) for each in hosts)
+    return frozenset(full_host(each, item.namespace, domain) for each in hosts)
 
 
 def destinations_of(spec: object) -> Iterator[tuple[FieldPath, Destination]]:

@@ -68,7 +68,7 @@ class PushContext:
 
     def _adopt(self, before: "PushContext", change: ModelChange) -> None:
         """Take over what the context before made and this one would make again."""
-        change.new.take_over(change.old, change.services)
+        change.new.facts.take_over(change.old.facts, change.services)
         self._scopes.adopt(before._scopes, change)
         self._clients.adopt(before._clients, change)
         self._clusters.adopt(before._clusters, change)

@@ -7,12 +7,12 @@ from functools import cached_property
 from mesh_discovery._edits import edits
 from mesh_discovery.config.kinds.sidecar._kind import SIDECAR
 from mesh_discovery.model._model import (
-    ChangedServices,
     MeshModel,
     changed_services,
     only_endpoints_differ,
 )
 from mesh_discovery.model._rule_objects import RuleKey
+from mesh_discovery.model._service_facts import ChangedServices
 from mesh_discovery.model._services import Service
 from mesh_discovery.model.virtual_services._virtual_services import VirtualService
 from mesh_discovery.push.clients._rule_change import RuleChange, rule_change
