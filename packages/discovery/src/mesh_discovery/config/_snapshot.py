@@ -3,6 +3,7 @@
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from mesh_configfile import Problem
 from mesh_discovery._edits import edits
@@ -15,6 +16,15 @@ from mesh_discovery.config.kinds.mesh_config._spec import MeshConfigSpec
 
 _FEW = 100
 """So many new objects are inserted where they belong; with more, all are sorted."""
+
+
+class SnapshotEdit(NamedTuple):
+    """The objects by which a snapshot differs from one before; one that was edited is in both."""
+
+    before: object
+    """The mark of the one before."""
+    gone: tuple[ConfigObject, ...]
+    come: tuple[ConfigObject, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +45,15 @@ class Snapshot:
 
     A kind of which no object changed has the tuple that it had in the snapshot before.
     """
+
+    edit: SnapshotEdit | None = field(default=None, compare=False, repr=False)
+    """How it came of the snapshot before, where that is known without looking at all objects."""
+    mark: object = field(default_factory=object, compare=False, repr=False)
+    """Equal to that of no snapshot with other objects; it keeps none of them alive."""
+
+    def edit_since(self, mark: object) -> SnapshotEdit | None:
+        """Return how this one came of another, if that is known and nothing else differs."""
+        return self.edit if self.edit is not None and self.edit.before == mark else None
 
     def of_kind(self, kind: AnyKind) -> tuple[ConfigObject, ...]:
         """Return the objects of a kind, oldest first."""
@@ -70,7 +89,14 @@ def edited_snapshot(
     if len(changed.come) > _FEW:
         return None
     objects, by_kind = _with_edits(before, changed.gone, changed.come)
-    return replace(before, objects=objects, by_kind=by_kind, mesh_config=_mesh_config(by_kind))
+    return replace(
+        before,
+        objects=objects,
+        by_kind=by_kind,
+        mesh_config=_mesh_config(by_kind),
+        edit=SnapshotEdit(before.mark, tuple(changed.gone), tuple(changed.come)),
+        mark=object(),
+    )
 
 
 def _said(contents: Iterable[FileContent]) -> list[Problem]:
@@ -83,7 +109,14 @@ def with_objects(snapshot: Snapshot, further: Sequence[ConfigObject]) -> Snapsho
     if not further:
         return snapshot
     objects, by_kind = _with_edits(snapshot, (), further)
-    return replace(snapshot, objects=objects, by_kind=by_kind)
+    edit, added = snapshot.edit, tuple(further)
+    return replace(
+        snapshot,
+        objects=objects,
+        by_kind=by_kind,
+        edit=edit._replace(before=(edit.before, added)) if edit is not None else None,
+        mark=(snapshot.mark, added),
+    )
 
 
 def _mesh_config(by_kind: Mapping[str, tuple[ConfigObject, ...]]) -> MeshConfigSpec:

@@ -5,7 +5,7 @@ by part to find out which resources a change touches.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
 from weakref import ref
@@ -21,6 +21,7 @@ from mesh_discovery.config.kinds._workload_group import WORKLOAD_GROUP
 from mesh_discovery.config.kinds.destination_rule._kind import DESTINATION_RULE
 from mesh_discovery.config.kinds.gateway._kind import GATEWAY
 from mesh_discovery.config.kinds.kubernetes._cluster_objects import NAMESPACE
+from mesh_discovery.config.kinds.kubernetes._pod import PodSpec
 from mesh_discovery.config.kinds.kubernetes._secret import SECRET
 from mesh_discovery.config.kinds.mesh_config._spec import MeshConfigSpec
 from mesh_discovery.config.kinds.sidecar._kind import SIDECAR
@@ -43,6 +44,7 @@ from mesh_discovery.model.policies._key_sets import NO_KEY_SETS, KeySets
 from mesh_discovery.model.policies._workload_rules import WorkloadRules
 from mesh_discovery.model.registry._made_services import MadeServices, made_of
 from mesh_discovery.model.registry._service_settings import Place
+from mesh_discovery.model.registry._workload_endpoints import same_pod
 from mesh_discovery.model.sidecars._indices import Indices
 from mesh_discovery.model.sidecars._sidecars import Sidecars
 from mesh_discovery.model.virtual_services._expression_budget import VirtualHostCounts
@@ -89,6 +91,12 @@ class MeshModel:
     """The services by the objects that they were made of, for the model that replaces this one."""
     facts: ServiceFacts = field(repr=False)
     """Of all services at once."""
+    origin: "Origin" = field(repr=False)
+    """The snapshot and the settings that it was made of."""
+
+    def says_the_same_as(self, before: "MeshModel") -> bool:
+        """Tell whether only objects were read again that say the same; in doubt not."""
+        return self.facts is before.facts
 
     @property
     def services(self) -> tuple[Service, ...]:
@@ -134,6 +142,16 @@ class MeshModel:
         return (self.trust_domain, *self.mesh_config.trust_domain_aliases)
 
 
+class Origin(NamedTuple):
+    """The snapshot and the settings of which a model is made.
+
+    mark: of the snapshot. settings: the arguments of `build_model`, in order.
+    """
+
+    mark: object
+    settings: tuple[object, ...]
+
+
 def build_model(
     snapshot: Snapshot,
     *,
@@ -155,6 +173,18 @@ def build_model(
         proxies have said so. key_sets: those that were fetched. before: the model that this one
         replaces; services keep the addresses allocated for them there.
     """
+    settings = (
+        default_trust_domain,
+        domain,
+        scope_gateways,
+        strict_namespaces,
+        resolved,
+        reports,
+        key_sets,
+    )
+    origin = Origin(snapshot.mark, settings)
+    if before is not None and _is_without_effect(snapshot, settings, before.origin):
+        return replace(before, origin=origin)
     owners = (
         host_owners(
             snapshot.of_kind(NAMESPACE),
@@ -201,6 +231,7 @@ def build_model(
         owners=owners,
         made=made,
         facts=ServiceFacts(made.combined.by_key),
+        origin=origin,
         rules=RuleObjects.of(snapshot, (*gateway_api.gateways, *gateway_api.virtual_services)),
         gateway_api=gateway_api,
         destination_rules=DestinationRules.of(
@@ -244,6 +275,20 @@ def build_model(
                 if isinstance(each.spec, PeerAuthenticationSpec)
             ),
         ),
+    )
+
+
+def _is_without_effect(snapshot: Snapshot, settings: tuple[object, ...], before: Origin) -> bool:
+    """Tell whether nothing but pods was edited that say the same to a mesh; it costs the edit.
+
+    Kubernetes writes into each pod again and again: heartbeats, counts of restarts, annotations.
+    """
+    if before.settings != settings or (edit := snapshot.edit_since(before.mark)) is None:
+        return False
+    come = {each.key: each for each in edit.come}
+    return len(edit.gone) == len(edit.come) and all(
+        isinstance(each.spec, PodSpec) and each.key in come and same_pod(each, come[each.key])
+        for each in edit.gone
     )
 
 

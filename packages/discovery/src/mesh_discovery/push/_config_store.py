@@ -95,6 +95,9 @@ class ConfigStore:
         self._gateways = gateways
         self._key_sets = key_sets
         self.snapshot = first.snapshot
+        """The configuration that is served, but for pods that were read again and say the same."""
+        self._read: object = first.snapshot.mark
+        """The mark of the snapshot that was read last."""
         self.wrong: tuple[WrongFile, ...] = ()
         """Files that are not served as they are."""
         self.unreachable: tuple[Problem, ...] = ()
@@ -107,7 +110,7 @@ class ConfigStore:
         """When the configuration that is served was read (Unix seconds)."""
         self.looked_at = self.loaded_at
         self.files = first.files
-        self.served = ServedContext(self._model(None))
+        self.served = ServedContext(self._model(first.snapshot, None))
         self._judgement: Judgement | None = None
         self._log_notes()
         self.look_for_unreachable()
@@ -131,21 +134,29 @@ class ConfigStore:
         self.looked_at = time.time()
         self.files = load.files
         self._log_wrong_files(load)
-        changed = load.snapshot != self.snapshot
+        edit = load.snapshot.edit_since(self._read)
+        self._read = load.snapshot.mark
+        changed = load.snapshot != self.snapshot if edit is None else edit.gone != edit.come
         result = "changed" if changed else "unchanged"
         if load.wrong:
             result = "partly" if changed else "refused"
         self._metrics.config_loads.labels(result).inc()
         if not changed:
             return
-        self.snapshot = load.snapshot
         self.loaded_at = self.looked_at
-        self._serve(self._model(self.served.pending), notify)
+        before = self.served.pending
+        model = self._model(load.snapshot, before)
+        if model.says_the_same_as(before):
+            # The snapshot that is served stays: to let go of one costs what the mesh has.
+            self.served.pending = model
+            return
+        self.snapshot = load.snapshot
+        self._serve(model, notify)
         self._log_notes()
 
     def rebuild(self, notify: Callable[[PushRequest], None]) -> None:
         """Serve the configuration with the workloads as they are now."""
-        self._serve(self._model(self.served.pending), notify)
+        self._serve(self._model(self.snapshot, self.served.pending), notify)
 
     def _log_wrong_files(self, load: Load) -> None:
         before = {each.file: each for each in self.wrong}
@@ -192,9 +203,9 @@ class ConfigStore:
         )
         notify(request)
 
-    def _model(self, before: MeshModel | None) -> MeshModel:
+    def _model(self, snapshot: Snapshot, before: MeshModel | None) -> MeshModel:
         model = build_model(
-            self._workloads.laid_over(self.snapshot),
+            self._workloads.laid_over(snapshot),
             default_trust_domain=self._default_trust_domain,
             domain=self._domain,
             scope_gateways=self._scope_gateways,

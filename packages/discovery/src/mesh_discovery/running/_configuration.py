@@ -79,8 +79,10 @@ class ReadConfiguration:
             self.store.apply(load, partial(notify, quiet_since=change.at))
             changed.set()
             on_loaded()
-            if load.whole:
-                await changes.follow(load.directories)
+            whole, directories = load.whole, load.directories
+            del load  # so that the next reading lets go of this one, and not the event loop
+            if whole:
+                await changes.follow(directories)
 
     async def _judge(self, changed: asyncio.Event) -> None:
         """Look for what can't be reached after changes, once the pushes of them are on their way.

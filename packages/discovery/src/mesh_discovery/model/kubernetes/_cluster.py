@@ -1,7 +1,7 @@
 """The objects of a cluster that endpoints of its services come from, found by service and pod."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from mesh_discovery.config._objects import ConfigObject
 from mesh_discovery.config.kinds.kubernetes._endpoint_slice import (
@@ -11,6 +11,7 @@ from mesh_discovery.config.kinds.kubernetes._endpoint_slice import (
 )
 from mesh_discovery.config.kinds.kubernetes._endpoints import EndpointsFields
 from mesh_discovery.model.registry._object_changes import changed_objects
+from mesh_discovery.model.registry._workload_endpoints import same_pod
 
 Name = tuple[str, str]
 """Namespace and name."""
@@ -22,27 +23,37 @@ class ByService:
 
     objects: tuple[ConfigObject, ...] = ()
     by_service: Mapping[Name, tuple[ConfigObject, ...]] = field(default_factory=dict, repr=False)
+    by_pod: Mapping[str, Mapping[str, frozenset[Name]]] = field(default_factory=dict, repr=False)
+    """The services with an endpoint that says to be a pod, by its namespace and name."""
 
     @classmethod
     def of(cls, objects: tuple[ConfigObject, ...], *, before: "ByService") -> "ByService":
         """Sort objects by service; those of services without a change are taken over."""
         gone, come = changed_objects(before.objects, objects)
         if not gone and not come:
-            return before
+            return before if objects is before.objects else replace(before, objects=objects)
         if len(come) > len(before.objects):
-            return cls(objects, _by_service(objects))
+            found = _by_service(objects)
+            return cls(objects, found, _by_pod({}, {}, found))
         found = dict(before.by_service)
         edited = {each.key for each in (*gone, *come)}
-        for service in {service_of(each) for each in (*gone, *come)}:
+        services = {service_of(each) for each in (*gone, *come)}
+        for service in services:
             kept = [each for each in found.pop(service, ()) if each.key not in edited]
             kept += [each for each in come if service_of(each) == service]
             if kept:
                 found[service] = tuple(sorted(kept, key=lambda each: each.name))
-        return cls(objects, found)
+        was = {each: before.get(each) for each in services}
+        now = {each: found.get(each, ()) for each in services}
+        return cls(objects, found, _by_pod(before.by_pod, was, now))
 
     def get(self, service: Name) -> tuple[ConfigObject, ...]:
         """Return the objects of a service."""
         return self.by_service.get(service, ())
+
+    def of_pod(self, pod: Name) -> frozenset[Name]:
+        """Return the services of which an endpoint says to be a pod."""
+        return self.by_pod.get(pod[0], {}).get(pod[1], frozenset())
 
 
 def service_of(item: ConfigObject) -> Name:
@@ -60,6 +71,29 @@ def _by_service(objects: Iterable[ConfigObject]) -> dict[Name, tuple[ConfigObjec
     return {name: tuple(sorted(items, key=lambda each: each.name)) for name, items in found.items()}
 
 
+_OfServices = Mapping[Name, Sequence[ConfigObject]]
+
+
+def _by_pod(
+    before: Mapping[str, Mapping[str, frozenset[Name]]], was: _OfServices, now: _OfServices
+) -> Mapping[str, Mapping[str, frozenset[Name]]]:
+    """Return the services of each pod after those of some services are others.
+
+    It costs what the namespaces of these pods have.
+    """
+    found = dict(before)
+    copied: dict[str, dict[str, frozenset[Name]]] = {}
+    for service in was.keys() | now.keys():
+        gone, come = set(targets(was.get(service, ()))), set(targets(now.get(service, ())))
+        for namespace, pod in gone ^ come:
+            if namespace not in copied:
+                copied[namespace] = dict(before.get(namespace, {}))
+            services = copied[namespace].pop(pod, frozenset()) ^ {service}
+            if services:
+                copied[namespace][pod] = services
+    return found | copied
+
+
 @dataclass(frozen=True)
 class Pods:
     """Pods by namespace and name."""
@@ -70,14 +104,18 @@ class Pods:
     @classmethod
     def of(cls, objects: tuple[ConfigObject, ...], *, before: "Pods") -> "Pods":
         """Sort pods by name."""
-        gone, come = changed_objects(before.objects, objects)
+        gone, come = changed_objects(before.objects, objects, same_pod)
         if not gone and not come:
-            return before
+            return before.read_again(objects)
         found = dict(before.by_name)
         for each in gone:
             del found[each.namespace, each.name]
         found |= {(each.namespace, each.name): each for each in come}
         return cls(objects, found)
+
+    def read_again(self, objects: tuple[ConfigObject, ...]) -> "Pods":
+        """Return these pods, of objects that say the same."""
+        return self if objects is self.objects else Pods(objects, self.by_name)
 
     def target(self, reference: TargetReference | None, namespace: str) -> ConfigObject | None:
         """Return the pod that an endpoint says to be."""

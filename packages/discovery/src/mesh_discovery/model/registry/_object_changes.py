@@ -1,27 +1,11 @@
 """Finds which objects of two snapshots are not the same, at the cost of a glance at each."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from mesh_discovery._edits import edits
 from mesh_discovery.config._objects import ConfigObject
 
-
-def changed_objects(
-    before: Sequence[ConfigObject], after: Sequence[ConfigObject]
-) -> tuple[list[ConfigObject], list[ConfigObject]]:
-    """Return the objects that are no longer there, and those that are new, an edited one as both.
-
-    An object that only stands on another line of its file is none of them.
-    """
-    old, new = edits(before, after)
-    if not old and not new:
-        return [], []
-    gone, come = {each.key: each for each in old}, {each.key: each for each in new}
-    moved = {key for key, each in come.items() if key in gone and same_content(gone[key], each)}
-    return (
-        [each for key, each in gone.items() if key not in moved],
-        [each for key, each in come.items() if key not in moved],
-    )
+Same = Callable[[ConfigObject, ConfigObject], bool]
 
 
 def same_content(one: ConfigObject, other: ConfigObject) -> bool:
@@ -33,4 +17,25 @@ def same_content(one: ConfigObject, other: ConfigObject) -> bool:
         and one.annotations == other.annotations
         and one.created == other.created
         and one.is_ending == other.is_ending
+    )
+
+
+def changed_objects(
+    before: Sequence[ConfigObject],
+    after: Sequence[ConfigObject],
+    same: Same = same_content,
+) -> tuple[list[ConfigObject], list[ConfigObject]]:
+    """Return the objects that are no longer there, and those that are new, an edited one as both.
+
+    same: tells whether an edited object says the same; else one does that only stands on another
+    line of its file.
+    """
+    old, new = edits(before, after)
+    if not old and not new:
+        return [], []
+    gone, come = {each.key: each for each in old}, {each.key: each for each in new}
+    moved = {key for key, each in come.items() if key in gone and same(gone[key], each)}
+    return (
+        [each for key, each in gone.items() if key not in moved],
+        [each for key, each in come.items() if key not in moved],
     )

@@ -24,11 +24,13 @@ from mesh_discovery.model.kubernetes._cluster import ByService, Pods
 from mesh_discovery.model.kubernetes._kubernetes_services import ClusterObjects
 from mesh_discovery.model.namespaces._host_owners import HostOwners
 from mesh_discovery.model.registry._allocation import allocated_addresses
+from mesh_discovery.model.registry._selectors import Selectors
 from mesh_discovery.model.registry._service_settings import (
     Place,
     ServiceSettings,
     node_localities,
 )
+from mesh_discovery.model.registry._workload_endpoints import same_pod
 from mesh_discovery.model.registry._workloads import Workloads
 
 SourceKey = tuple[str, str, str]
@@ -50,6 +52,7 @@ class ServiceInputs:
     cluster: ClusterObjects
     allocated: Mapping[Key, int]
     settings: ServiceSettings
+    selectors: Selectors
     settings_of: tuple[object, ...]
     """All that the settings were made of but reports, to take them over where it is the same."""
 
@@ -74,7 +77,7 @@ def inputs_of(
         slices=ByService.of(snapshot.of_kind(ENDPOINT_SLICE), before=old.slices),
         endpoints=ByService.of(snapshot.of_kind(ENDPOINTS), before=old.endpoints),
         pods=Pods.of(pods, before=old.pods),
-        pods_by_label=Workloads.of(pods, before=old.pods_by_label),
+        pods_by_label=Workloads.of(pods, before=old.pods_by_label, same=same_pod),
         entries=Workloads.of(snapshot.of_kind(WORKLOAD_ENTRY), before=old.entries),
     )
     entries = snapshot.of_kind(SERVICE_ENTRY)
@@ -111,6 +114,9 @@ def inputs_of(
             entries_before=before.entries if before is not None else (),
         ),
         settings=replace(settings, reports=reports or {}),
+        selectors=Selectors.of(
+            sources, before=before.selectors if before is not None else Selectors()
+        ),
         settings_of=settings_of,
     )
 

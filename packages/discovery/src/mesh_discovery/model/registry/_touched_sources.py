@@ -5,17 +5,15 @@ from dataclasses import dataclass
 
 from mesh_discovery.config._objects import ConfigObject
 from mesh_discovery.config.kinds._service_entry import ServiceEntrySpec
-from mesh_discovery.config.kinds.kubernetes._service import (
-    KUBERNETES_SERVICE,
-    KubernetesServiceSpec,
-)
+from mesh_discovery.config.kinds.kubernetes._service import KUBERNETES_SERVICE
 from mesh_discovery.model._auto_addresses import Key
 from mesh_discovery.model._services import Service
-from mesh_discovery.model.kubernetes._cluster import service_of, targets
+from mesh_discovery.model.kubernetes._cluster import service_of
 from mesh_discovery.model.kubernetes._kubernetes_services import ClusterObjects
 from mesh_discovery.model.registry._object_changes import changed_objects
 from mesh_discovery.model.registry._service_inputs import ServiceInputs, SourceKey
 from mesh_discovery.model.registry._service_settings import Place
+from mesh_discovery.model.registry._workload_endpoints import same_pod
 from mesh_discovery.model.registry._workloads import labels_of
 
 
@@ -34,8 +32,7 @@ def touched_sources(
     keys |= _of_slices(old.cluster, new.cluster)
     keys |= _with_addresses(_changed_reports(old, new), made)
     wanted = _Wanted.of(old, new)
-    if wanted.anything:
-        keys |= wanted.keys(new.sources)
+    keys |= wanted.keys(new)
     return {key: new.by_key[key] for key in keys if key in new.by_key}
 
 
@@ -85,23 +82,20 @@ class _Wanted:
     """The labels of the workloads that came, went or changed, by namespace."""
     pods: frozenset[tuple[str, str]]
     allocated: frozenset[Key]
-    cluster: ClusterObjects
 
     @classmethod
     def of(cls, old: ServiceInputs, new: ServiceInputs) -> "_Wanted":
         found: dict[str, list[Mapping[str, str]]] = {}
-        for before, after in (
-            (old.cluster.entries, new.cluster.entries),
-            (old.cluster.pods_by_label, new.cluster.pods_by_label),
+        pods: set[tuple[str, str]] = set()
+        for objects in changed_objects(old.cluster.entries.objects, new.cluster.entries.objects):
+            for each in objects:
+                found.setdefault(each.namespace, []).append(labels_of(each))
+        for objects in changed_objects(
+            old.cluster.pods.objects, new.cluster.pods.objects, same_pod
         ):
-            for objects in changed_objects(before.objects, after.objects):
-                for each in objects:
-                    found.setdefault(each.namespace, []).append(labels_of(each))
-        pods = frozenset(
-            (each.namespace, each.name)
-            for objects in changed_objects(old.cluster.pods.objects, new.cluster.pods.objects)
-            for each in objects
-        )
+            for each in objects:
+                found.setdefault(each.namespace, []).append(labels_of(each))
+                pods.add((each.namespace, each.name))
         places = frozenset[Key]()
         if old.allocated is not new.allocated:
             places = frozenset(
@@ -109,37 +103,24 @@ class _Wanted:
                 for key in old.allocated.keys() | new.allocated.keys()
                 if old.allocated.get(key) != new.allocated.get(key)
             )
-        return cls(workloads=found, pods=pods, allocated=places, cluster=new.cluster)
+        return cls(workloads=found, pods=frozenset(pods), allocated=places)
 
-    @property
-    def anything(self) -> bool:
-        return bool(self.workloads or self.pods or self.allocated)
+    def keys(self, inputs: ServiceInputs) -> set[SourceKey]:
+        """Return the sources that look for them; costs what these are, but for allocations."""
+        found = {
+            key
+            for namespace, workloads in self.workloads.items()
+            for labels in workloads
+            for key in inputs.selectors.selecting(namespace, labels)
+        }
+        for published in (inputs.cluster.slices, inputs.cluster.endpoints):
+            for pod in self.pods:
+                found.update((_SERVICE, *service) for service in published.of_pod(pod))
+        if self.allocated:
+            found.update(each.key for each in inputs.entries if self._is_allocated(each))
+        return found
 
-    def keys(self, sources: Sequence[ConfigObject]) -> set[SourceKey]:
-        return {each.key for each in sources if self._concerns(each)}
-
-    def _concerns(self, item: ConfigObject) -> bool:
-        match item.spec:
-            case ServiceEntrySpec() as entry:
-                if self.allocated and any(
-                    (item.namespace, host.lower()) in self.allocated for host in entry.hosts
-                ):
-                    return True
-                selector = entry.workload_selector
-                return selector is not None and self._selects(item.namespace, selector.labels)
-            case KubernetesServiceSpec(selector=labels):
-                return self._selects(item.namespace, labels or {}) or self._is_target(item)
-            case _:
-                return False
-
-    def _selects(self, namespace: str, labels: Mapping[str, str]) -> bool:
-        return bool(labels) and any(
-            labels.items() <= each.items() for each in self.workloads.get(namespace, ())
+    def _is_allocated(self, item: ConfigObject) -> bool:
+        return isinstance(item.spec, ServiceEntrySpec) and any(
+            (item.namespace, host.lower()) in self.allocated for host in item.spec.hosts
         )
-
-    def _is_target(self, item: ConfigObject) -> bool:
-        if not self.pods:
-            return False
-        key = item.namespace, item.name
-        published = self.cluster.slices.get(key) or self.cluster.endpoints.get(key)
-        return any(each in self.pods for each in targets(published))

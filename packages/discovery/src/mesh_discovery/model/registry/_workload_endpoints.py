@@ -110,7 +110,7 @@ def pod_endpoint(
         node=spec.node_name,
         hostname=spec.hostname,
         is_pod=True,
-        is_grpc_program=dict(pod.annotations).get(_TEMPLATES) == "grpc-agent",
+        is_grpc_program=_is_grpc_program(pod),
     )
 
 
@@ -122,6 +122,31 @@ def pod_health(pod: ConfigObject) -> Health | None:
     if pod.is_ending:
         return Health.TERMINATING
     return Health.HEALTHY if status.is_ready else Health.UNHEALTHY
+
+
+def same_pod(one: ConfigObject, other: ConfigObject) -> bool:
+    """Tell whether a pod says the same to the mesh, whatever else was written into it.
+
+    It has to compare all that is read of pods: by this module, and by those who know workloads by
+    their labels and accounts.
+    """
+    return (
+        one.key == other.key
+        and one.spec == other.spec
+        and one.labels == other.labels
+        and one.created == other.created
+        and pod_health(one) is pod_health(other)
+        and _addresses(one) == _addresses(other)
+        and _is_grpc_program(one) == _is_grpc_program(other)
+    )
+
+
+def _addresses(pod: ConfigObject) -> tuple[str, ...]:
+    return pod.status.addresses if isinstance(pod.status, PodStatus) else ()
+
+
+def _is_grpc_program(pod: ConfigObject) -> bool:
+    return dict(pod.annotations).get(_TEMPLATES) == "grpc-agent"
 
 
 def _workload_name(pod: ConfigObject, labels: Mapping[str, str]) -> str:

@@ -6,7 +6,7 @@ from functools import cached_property
 
 from mesh_discovery.config._objects import ConfigObject
 from mesh_discovery.config.kinds._workload_entry import WorkloadEntrySpec
-from mesh_discovery.model.registry._object_changes import changed_objects
+from mesh_discovery.model.registry._object_changes import Same, changed_objects, same_content
 
 Labels = Mapping[str, str]
 
@@ -60,14 +60,27 @@ class Workloads:
     by_namespace: Mapping[str, _OfNamespace] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def of(cls, objects: tuple[ConfigObject, ...], *, before: "Workloads") -> "Workloads":
-        """Sort workloads by namespace; those of namespaces without a change are taken over."""
-        gone, come = changed_objects(before.objects, objects)
+    def of(
+        cls,
+        objects: tuple[ConfigObject, ...],
+        *,
+        before: "Workloads",
+        same: Same = same_content,
+    ) -> "Workloads":
+        """Sort workloads by namespace; those of namespaces without a change are taken over.
+
+        same: tells whether an edited workload says the same.
+        """
+        gone, come = changed_objects(before.objects, objects, same)
         if not gone and not come:
-            return before
+            return before.read_again(objects)
         touched = {each.namespace for each in (*gone, *come)}
         found = {name: known for name, known in before.by_namespace.items() if name not in touched}
         return cls(objects, found | _sorted(each for each in objects if each.namespace in touched))
+
+    def read_again(self, objects: tuple[ConfigObject, ...]) -> "Workloads":
+        """Return these workloads, of objects that say the same."""
+        return self if objects is self.objects else Workloads(objects, self.by_namespace)
 
     def of_namespace(self, namespace: str) -> tuple[ConfigObject, ...]:
         """Return the workloads of a namespace."""

@@ -67,8 +67,8 @@ def same_objects(old: MeshModel, new: MeshModel) -> bool:
     """Tell whether workloads are known by the same objects in both, but for endpoints."""
     before, after = old.made.inputs.cluster, new.made.inputs.cluster
     return (
-        before.entries is after.entries
-        and before.pods_by_label is after.pods_by_label
+        before.entries.by_namespace is after.entries.by_namespace
+        and before.pods_by_label.by_namespace is after.pods_by_label.by_namespace
         and old.workload_groups is new.workload_groups
     )
 
