@@ -1,7 +1,7 @@
 """Addresses are judged by where a packet for them comes, whatever they look like."""
 
 import socket
-from ipaddress import IPv4Address, IPv6Address, ip_network
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
 import pytest
 from hypothesis import given
@@ -81,9 +81,21 @@ def test_what_is_allowed_is_not_blocked_but_for_metadata(
     assert AddressGuard(blocked=everything).blocks(str(address)) is not None
 
 
-@given(st.text())
-def test_any_text_is_judged(text: str) -> None:
-    AddressGuard().blocks(text)
+_zones = st.text().map("%{}".format) | st.just("")
+_texts = st.text() | st.builds("{}{}".format, st.ip_addresses(), _zones)
+
+
+@given(_texts)
+def test_any_text_is_an_address_that_is_judged_or_blocked(text: str) -> None:
+    everything = [ip_network("0.0.0.0/0"), ip_network("::/0")]
+    blocking = AddressGuard(blocked=everything)
+    assert blocking.blocks(text) is not None
+    try:
+        address = ip_address(text.partition("%")[0])
+    except ValueError:
+        assert AddressGuard().blocks(text) == blocking.blocks(text) == "unknown addresses"
+    else:
+        assert AddressGuard().blocks(text) == AddressGuard().blocks(str(address))
 
 
 @pytest.mark.parametrize("text", ["", "localhost", "127.1", "0x7f000001", "2130706433", "a b"])

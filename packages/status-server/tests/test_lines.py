@@ -1,6 +1,11 @@
 """Lines of metrics and their conversion, by property: parsers read back what was meant."""
 
 import math
+import re
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
 
 import pytest
 from hypothesis import given
@@ -130,13 +135,42 @@ def test_no_bytes_are_too_much_for_the_conversions(data: bytes) -> None:
     assert b"\n# EOF\n" not in b"\n" + without_end(page)
 
 
+class _TooMuch(Exception):
+    pass
+
+
+@contextmanager
+def bounded(cpu_s: float) -> Iterator[None]:
+    """End the block if it takes so much of the processor; matching looks for signals, too."""
+
+    def end(_number: int, _frame: FrameType | None) -> None:
+        raise _TooMuch
+
+    before = signal.signal(signal.SIGVTALRM, end)
+    signal.setitimer(signal.ITIMER_VIRTUAL, cpu_s)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
+
+
+PATIENCE_CPU_S = 20
+"""A megabyte takes some hundredths of that; an expression that goes back and forth, hours."""
+
+
+def test_the_bound_ends_an_expression_that_goes_back_and_forth() -> None:
+    with pytest.raises(_TooMuch), bounded(0.2):
+        re.match(rb"(a|aa)+$", b"a" * 100 + b"b")
+
+
 @pytest.mark.parametrize("unit", [b"a{", b"} ", b'"', b" 1", b"\\", b"# {", b"a{} ", b"{} 1 "])
 def test_a_hostile_line_costs_no_more_than_its_length(unit: bytes) -> None:
     line = unit * (1_000_000 // len(unit)) + b"\n"
-    # An expression that went back and forth over a megabyte would not come to an end here.
-    first_bad_line(line)
-    openmetrics_as_text(line)
-    text_as_openmetrics(line)
+    with bounded(PATIENCE_CPU_S):
+        first_bad_line(line)
+        openmetrics_as_text(line)
+        text_as_openmetrics(line)
 
 
 def test_exemplars_units_and_seconds_are_not_for_text() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from envoy.config.core.v3 import base_pb2
 from envoy.config.rbac.v3 import rbac_pb2 as rules_pb2
 from envoy.extensions.filters.http.header_mutation.v3 import header_mutation_pb2
@@ -67,13 +66,27 @@ def test_a_client_certificate_is_required() -> None:
     assert not policy.principals[0].authenticated.HasField("principal_name")
 
 
-@pytest.mark.parametrize(
-    ("config", "into"),
-    [
-        (stock.no_op(), rbac_pb2.RBAC()),
-        (stock.network_no_op(), network_rbac_pb2.RBAC()),
-        (stock.destination_from_authority(), set_filter_state_pb2.Config()),
-    ],
-)
-def test_others_are_what_they_say(config: bytes, into: message.Message) -> None:
-    read(config, into)
+def test_filters_that_do_nothing_have_no_rules() -> None:
+    of_http, of_network = rbac_pb2.RBAC(), network_rbac_pb2.RBAC()
+    read(stock.no_op(), of_http)
+    assert of_http == rbac_pb2.RBAC()
+    read(stock.network_no_op(), of_network)
+    assert of_network == network_rbac_pb2.RBAC(stat_prefix="xds_adapter.")
+
+
+def test_the_authority_is_the_destination_and_the_client_the_source() -> None:
+    config = set_filter_state_pb2.Config()
+    read(stock.destination_from_authority(), config)
+    found = {
+        value.object_key: value.format_string.text_format_source.inline_string
+        for value in config.on_request_headers
+    }
+    assert found == {
+        "envoy.filters.listener.original_dst.local_ip": "%REQ(:AUTHORITY)%",
+        "envoy.filters.listener.original_dst.remote_ip": "%DOWNSTREAM_REMOTE_ADDRESS%",
+    }
+    for value in config.on_request_headers:
+        assert value.shared_with_upstream == value.ONCE
+        # A request without an authority leads nowhere, not to where the one before it went.
+        assert not value.skip_if_empty
+        assert not value.format_string.omit_empty_values

@@ -4,6 +4,7 @@ import asyncio
 import errno
 import itertools
 import logging
+import random
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -23,8 +24,10 @@ from certclient import (
     SigningRefused,
     keep_fresh,
 )
+from certclient.rotation._retry_on_change import retry_on_change
+from certclient.rotation._rotation import _Rotation
 from certclient.testing import FakeAuthority, Fault
-from mesh_lifecycle import Backoff
+from mesh_lifecycle import Backoff, SystemClock, in_background
 from mesh_lifecycle.testing import ManualClock
 from mesh_testkit import PATIENCE_S, until
 
@@ -490,21 +493,36 @@ async def test_a_change_during_an_attempt_that_fails_is_followed_by_another(
 ) -> None:
     token = tmp_path / "token"
     patient = replace(config, backoff=Backoff(initial_s=900, maximum_s=900, jitter=0))
+    rotation = _Rotation(
+        patient, real_authority, clock=SystemClock(), rng=random.Random(), earlier=None
+    )
+    noticed = 0
+
+    def retry() -> None:
+        nonlocal noticed
+        noticed += 1
+        rotation.retry_now()
+
+    certificates = rotation.certificates
     async with (
         asyncio.timeout(PATIENCE_S),
-        keep_fresh(patient, real_authority, depends_on=[token]) as certificates,
+        in_background(rotation.run(), name="rotation"),
+        in_background(retry_on_change(certificates, [token], retry=retry), name="retry on change"),
     ):
         await certificates.wait_for_first()
         real_authority.fail(denied)
         certificates.request_renewal()
         await until(lambda: certificates.last_error is not None, what="the refusal")
+        real_authority.hang()
         asked = len(real_authority.requests)
         while len(real_authority.requests) == asked:
-            token.write_text(f"wrong {len(real_authority.requests)}")
+            token.write_text(f"wrong {noticed}")
             await asyncio.sleep(0.05)
-            real_authority.hang()
         # Under way, and it has read the file; now the right one comes.
+        before = noticed
         token.write_text("right")
-        await asyncio.sleep(0.2)
+        await until(lambda: noticed > before, what="the change")
+        assert len(real_authority.requests) == asked + 1
         real_authority.fail(denied)
         await until(lambda: len(real_authority.requests) >= asked + 2, what="another attempt")
+        rotation.close()
