@@ -1,4 +1,4 @@
-"""What is asked of all services of a mesh at once, and which services two meshes do not have alike.
+"""Facts about all services of a mesh at once, and the services that two meshes do not have alike.
 
 A fact is found when it is first asked for. After an edit it follows from the one before and the
 services that were edited, so that it costs these.
