@@ -115,6 +115,7 @@ async def running(config: DiscoveryConfig) -> AsyncIterator[ControlPlane]:
         pages = DebugPages(
             store,
             clients=server.clients,
+            is_of_files_now=configuration.is_of_files_now,
             domain_suffix=config.domain,
             plaintext_secrets=config.plaintext_secrets,
             believe_plaintext=config.believe_plaintext,

@@ -194,7 +194,7 @@ async def test_commands_that_can_not_do_it_say_why(tmp_path: Path) -> None:
         assert "Traceback" not in output
     code, output = await run("replace-root", f"--ca-dir={nothing}", "--spread=soon")
     assert (code, output) == (
-        1,
+        2,
         "mesh-discovery: --spread is 'soon': expected a duration such as 24h or 100ms\n",
     )
 

@@ -9,7 +9,7 @@ import pytest
 from planes import Plane
 
 StartPlane = Callable[..., Awaitable[Plane]]
-PAGES = ("status", "syncz", "configz", "registryz", "config_dump", "ndsz")
+PAGES = ("status", "distribution", "syncz", "configz", "registryz", "config_dump", "ndsz")
 
 
 async def status_of(plane: Plane, path: str, **headers: str) -> int:

@@ -8,6 +8,7 @@ from mesh_discovery.commands._check import check
 from mesh_discovery.commands._discovery import discovery
 from mesh_discovery.commands._status import status
 from mesh_discovery.commands._token import token
+from mesh_discovery.commands._wait import wait
 
 app = typer.Typer(
     name="mesh-discovery",
@@ -25,7 +26,7 @@ def version() -> None:
     typer.echo(installed_version())
 
 
-for _command in (check, status, token, discovery, replace_root, revoke):
+for _command in (check, status, wait, token, discovery, replace_root, revoke):
     app.command()(_command)
 
 

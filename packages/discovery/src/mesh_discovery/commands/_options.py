@@ -10,6 +10,7 @@ import typer
 
 from mesh_configfile import DurationError, parse_duration
 from mesh_discovery import _config
+from mesh_discovery._addresses import split_host_port
 from mesh_discovery._config import wrong_duration
 
 ALLOW_UNSUPPORTED = typer.Option(
@@ -59,6 +60,10 @@ MESH_NETWORKS = typer.Option(
 OUTPUT = typer.Option("--output", "-o", help="A form for programs.", metavar="json")
 AS_JSON = typer.Option("--json", help="As -o json.")
 
+MONITORING_ADDR = typer.Option(
+    "--monitoring-addr", "--monitoringAddr", help="Where the control plane has that port."
+)
+
 CA_DIR = typer.Option(
     "--ca-dir", envvar="ROOT_CA_DIR", help="The CA's directory, shared with the server."
 )
@@ -69,11 +74,20 @@ def duration_of(flag: str, text: str) -> timedelta:
     try:
         return parse_duration(text)
     except DurationError as error:
-        fail([wrong_duration(flag, text, error)])
+        fail([wrong_duration(flag, text, error)], exit_code=WRONG_CALL)
 
 
 WRONG_CALL = 2
 """The exit code of a command that is called wrongly; typer has the same."""
+
+
+def monitoring_port(text: str) -> tuple[str, int]:
+    """Read the address of a monitoring port, or end the command with what is wrong with it."""
+    try:
+        host, port = split_host_port(text)
+    except ValueError as error:
+        fail([f"--monitoring-addr: {error}"], exit_code=WRONG_CALL)
+    return host or "127.0.0.1", port
 
 
 class OutputFormat(StrEnum):

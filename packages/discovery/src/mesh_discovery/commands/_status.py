@@ -4,16 +4,18 @@ from typing import Annotated
 
 import typer
 
-from mesh_discovery.commands._options import AS_JSON, OUTPUT, WRONG_CALL, OutputFormat, fail
+from mesh_discovery.commands._options import (
+    AS_JSON,
+    MONITORING_ADDR,
+    OUTPUT,
+    OutputFormat,
+    fail,
+    monitoring_port,
+)
 
 
 def status(
-    monitoring_addr: Annotated[
-        str,
-        typer.Option(
-            "--monitoring-addr", "--monitoringAddr", help="Where the control plane has that port."
-        ),
-    ] = ":15014",
+    monitoring_addr: Annotated[str, MONITORING_ADDR] = ":15014",
     *,
     output: Annotated[OutputFormat | None, OUTPUT] = None,
     as_json: Annotated[bool, AS_JSON] = False,
@@ -29,7 +31,6 @@ def status(
     """
     import json
 
-    from mesh_discovery._addresses import split_host_port
     from mesh_discovery.serve._status import (
         StatusError,
         fetch_status,
@@ -37,12 +38,9 @@ def status(
         status_problems,
     )
 
+    host, port = monitoring_port(monitoring_addr)
     try:
-        host, port = split_host_port(monitoring_addr)
-    except ValueError as error:
-        fail([f"--monitoring-addr: {error}"], exit_code=WRONG_CALL)
-    try:
-        document = fetch_status(host or "127.0.0.1", port)
+        document = fetch_status(host, port)
     except StatusError as error:
         fail([str(error)])
     problems = tuple(status_problems(document))

@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol, TypeVar
 
@@ -16,13 +16,15 @@ from mesh_discovery.config._watch import FileChanges, read_in_thread, watching_f
 from mesh_discovery.push._config_store import NO_WORKLOADS, ConfigStore, Workloads
 from mesh_discovery.push._gateway_names import GatewayNames
 from mesh_discovery.push.key_sets._key_set_fetcher import KeySetFetcher
-from mesh_filewatch import run_in_thread
+from mesh_filewatch import ReadTimedOut, run_in_thread
 from mesh_lifecycle import in_background
 from xds_server import PushRequest
 
 _T = TypeVar("_T")
 _JUDGED_AFTER_S = 0.5
 """After a change. Its pushes begin a tenth of a second after it."""
+_SUMMARY_TIMEOUT_S = 4.0
+"""Whoever asks for the page waits for it, five seconds at the most."""
 
 
 class Notify(Protocol):
@@ -39,6 +41,22 @@ class ReadConfiguration:
     loader: ConfigLoader
     first: Load
     metrics: Metrics
+    _applied: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set while what was read last is what is served: not while files are read."""
+
+    async def is_of_files_now(self) -> bool:
+        """Return whether what is served is what the files hold now, wrong files left aside."""
+        summary = self.loader.signature
+        try:
+            found = await run_in_thread(
+                summary,
+                path=self.loader.directory / "any",
+                key=(summary, "asked for"),
+                timeout_s=_SUMMARY_TIMEOUT_S,
+            )
+        except ReadTimedOut:
+            return False
+        return self._applied.is_set() and found == self.loader.seen()
 
     @asynccontextmanager
     async def following(
@@ -72,11 +90,14 @@ class ReadConfiguration:
         notify: Notify,
         on_loaded: Callable[[], None],
     ) -> None:
+        self._applied.set()
         while True:
             change = await changes.wait()
+            self._applied.clear()
             reading = partial(self._timed_load, change.entries)
             load = await read_in_thread(reading, self.loader.directory)
             self.store.apply(load, partial(notify, quiet_since=change.at))
+            self._applied.set()
             changed.set()
             on_loaded()
             whole, directories = load.whole, load.directories

@@ -1,7 +1,7 @@
 """The debug pages of a running control plane, as JSON for people and tools."""
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import asdict
 from typing import TypeAlias
 
@@ -21,6 +21,7 @@ from mesh_discovery.push._config_store import ConfigStore
 from mesh_discovery.push._secrets import SecretsGenerator
 from mesh_discovery.push._served_context import ServedContext
 from mesh_discovery.push.context._context import PushContext
+from mesh_discovery.serve._distribution import DistributionDocument
 from mesh_discovery.serve._status import (
     LastGoodStatus,
     NotServedStatus,
@@ -55,10 +56,16 @@ class DebugPages:
         store: ConfigStore,
         *,
         clients: Callable[[], Iterable[ClientStatus]],
+        is_of_files_now: Callable[[], Awaitable[bool]],
         domain_suffix: str,
         plaintext_secrets: bool = False,
         believe_plaintext: bool = False,
     ) -> None:
+        """Tell of a store and the `clients` that it is served to.
+
+        is_of_files_now: whether what is served is what the files hold.
+        """
+        self._is_of_files_now = is_of_files_now
         self._believe_plaintext = believe_plaintext
         self._secrets = SecretsGenerator(store.served, over_plaintext=plaintext_secrets)
         self._store = store
@@ -76,6 +83,13 @@ class DebugPages:
     def syncz(self) -> list[Page]:
         """Return for every connection what it was sent, accepted and refused, and its last push."""
         return [_client(client) for client in self._clients()]
+
+    async def distribution(self) -> DistributionDocument:
+        """Return whether what is saved at this moment is with every connected proxy."""
+        read = await self._is_of_files_now()
+        clients = list(self._clients())
+        waiting = [client.node.id for client in clients if _waits(client)]
+        return {"read": read, "proxies": len(clients), "waiting": waiting}
 
     def configz(self) -> Page:
         """Return what is served and since when, and what is wrong with the files as they are."""
@@ -302,6 +316,12 @@ def _wrong_file(wrong: WrongFile) -> WrongFileStatus:
 def _short_id(node_id: str) -> str:
     parts = node_id.split("~")
     return parts[2] if len(parts) > 2 else node_id
+
+
+def _waits(client: ClientStatus) -> bool:
+    """Tell whether there is something that a client has neither accepted nor refused."""
+    answered = all(each.in_sync or each.nack is not None for each in client.types.values())
+    return client.behind or not answered
 
 
 def _client(client: ClientStatus) -> Page:

@@ -79,11 +79,15 @@ def monitoring_app(registry: CollectorRegistry, pages: DebugPages) -> web.Applic
 
         return answer
 
+    async def distribution(_: web.Request) -> web.Response:
+        return web.json_response(await pages.distribution())
+
     app = web.Application(middlewares=[_debug_for_loopback])
     app.router.add_get("/metrics", metrics)
     app.router.add_get("/version", version_page)
     app.router.add_get("/debug/status", page(pages.status))
     app.router.add_get("/debug/syncz", page(pages.syncz))
+    app.router.add_get("/debug/distribution", distribution)
     app.router.add_get("/debug/configz", page(pages.configz))
     app.router.add_get("/debug/registryz", page(pages.registryz))
     app.router.add_get("/debug/config_dump", page_of_proxy(pages.config_dump))

@@ -5,7 +5,7 @@ import json
 import socket
 import time
 from collections.abc import Iterator
-from typing import TypedDict
+from typing import Any, TypedDict, cast
 
 from mesh_discovery._addresses import bracketed
 
@@ -82,12 +82,20 @@ class StatusDocument(TypedDict):
     """Empty, or that no more files can be opened."""
 
 
-def fetch_status(host: str, port: int, *, timeout_s: float = 5.0) -> StatusDocument:
+def fetch_status(host: str, port: int) -> StatusDocument:
     """Ask the monitoring port; raises `StatusError`."""
+    document = fetch_document(host, port, PATH)
+    if "wrong_files" not in document:
+        raise _not_ours(host, port)
+    return cast("StatusDocument", document)
+
+
+def fetch_document(host: str, port: int, path: str, *, timeout_s: float = 5.0) -> dict[str, Any]:
+    """Ask the monitoring port for a page that is a JSON object; raises `StatusError`."""
     place = f"{bracketed(host)}:{port}"
     connection = http.client.HTTPConnection(host, port, timeout=timeout_s)
     try:
-        connection.request("GET", PATH)
+        connection.request("GET", path)
         response = connection.getresponse()
         body = response.read(_MAX_BYTES)
     except ConnectionRefusedError:
@@ -109,12 +117,16 @@ def fetch_status(host: str, port: int, *, timeout_s: float = 5.0) -> StatusDocum
         said = body.decode(errors="replace").strip()[:200]
         raise StatusError(f"{place} answered with status {response.status}: {said}")
     try:
-        document: StatusDocument | None = json.loads(body)
+        document: object = json.loads(body)
     except ValueError:
         document = None
-    if not isinstance(document, dict) or "wrong_files" not in document:
-        raise StatusError(f"{place} is not the monitoring port of a mesh-discovery")
+    if not isinstance(document, dict):
+        raise _not_ours(host, port)
     return document
+
+
+def _not_ours(host: str, port: int) -> StatusError:
+    return StatusError(f"{bracketed(host)}:{port} is not the monitoring port of a mesh-discovery")
 
 
 def status_problems(document: StatusDocument, *, now: float | None = None) -> Iterator[str]:
@@ -134,13 +146,13 @@ def status_problems(document: StatusDocument, *, now: float | None = None) -> It
     for missing in document["not_served"]:
         who = "gateway" if "://" in missing["name"] else "gRPC program"
         yield (
-            f"not served: {missing['name']}, which the {who} {_workload(missing['proxy'])} asks "
+            f"not served: {missing['name']}, which the {who} {workload_of(missing['proxy'])} asks "
             f"for: {missing['reason']}"
         )
     for refused in document["refused"]:
         yield (
             f"refused for {_span(now - refused['since'])}: {_type(refused['type'])}, by the proxy "
-            f"of {_workload(refused['proxy'])}: {refused['message']}"
+            f"of {workload_of(refused['proxy'])}: {refused['message']}"
         )
 
 
@@ -187,7 +199,7 @@ def _type(name: str) -> str:
     return _TYPES.get(name, name.rpartition(".")[2])
 
 
-def _workload(node_id: str) -> str:
+def workload_of(node_id: str) -> str:
     """Return the `name.namespace` of a node id, `TYPE~ADDRESS~NAME.NAMESPACE~DOMAIN`."""
     parts = node_id.split("~")
     return parts[2] if len(parts) > 2 else node_id

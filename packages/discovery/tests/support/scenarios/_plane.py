@@ -171,10 +171,19 @@ async def scene_plane(
             store=store,
             server=server,
             pages=DebugPages(
-                store, clients=server.clients, domain_suffix=config.domain, believe_plaintext=True
+                store,
+                clients=server.clients,
+                is_of_files_now=_of_what_was_loaded,
+                domain_suffix=config.domain,
+                believe_plaintext=True,
             ),
             authority=opened.authority,
             grpc=bound.addresses[0],
             secure_grpc=bound.addresses[1],
             _loader=loader,
         )
+
+
+async def _of_what_was_loaded() -> bool:
+    """Files are loaded when a scene says so, and not followed."""
+    return True
