@@ -21,7 +21,7 @@ from mesh_discovery._config import Address
 from mesh_discovery.serve._http import serving_http
 from mesh_listening import HTTP_LIMITS, ConnectionLimits, Reason
 from mesh_listening.prometheus import PortMetrics
-from mesh_testkit import all_closed, idle_connections, until
+from mesh_testkit import PATIENCE_S, all_closed, idle_connections, until
 from planes import Plane
 
 Start = Callable[..., Awaitable[Any]]
@@ -178,8 +178,9 @@ async def test_a_connection_between_requests_ends_when_its_time_is_over(
     assert not caplog.records
 
 
-async def text_of(url: str) -> tuple[int, str]:
-    async with aiohttp.ClientSession() as session, session.get(url) as response:
+async def text_of(url: str, *, patience_s: float = PATIENCE_S) -> tuple[int, str]:
+    patience = aiohttp.ClientTimeout(total=patience_s)
+    async with aiohttp.ClientSession(timeout=patience) as session, session.get(url) as response:
         return response.status, await response.text()
 
 
@@ -201,9 +202,16 @@ async def test_out_of_file_descriptors_readiness_status_metrics_and_log_say_so_u
     before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
 
     async def when_out(url: str) -> tuple[int, str]:
-        # A file may be free again: a connection that was counted ends, of an earlier request.
-        leave_no_file(pid)
-        return await text_of(url)
+        while True:
+            # A file may be free again: a connection that was counted ends, of an earlier request.
+            leave_no_file(pid)
+            try:
+                return await text_of(url, patience_s=2.0)
+            except (aiohttp.ClientError, TimeoutError):
+                # The limit fell while a file that the port keeps for callers was free, and under
+                # this limit there is none again.
+                resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
+                await text_of(ready)
 
     async def is_ready_no_longer() -> bool:
         status, said = await when_out(ready)

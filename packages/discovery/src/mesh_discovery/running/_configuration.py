@@ -24,7 +24,7 @@ _T = TypeVar("_T")
 _JUDGED_AFTER_S = 0.5
 """After a change. Its pushes begin a tenth of a second after it."""
 _SUMMARY_TIMEOUT_S = 4.0
-"""Whoever asks for the page waits for it, five seconds at the most."""
+"""The client that asks for the page waits for it, five seconds at the most."""
 
 
 class Notify(Protocol):

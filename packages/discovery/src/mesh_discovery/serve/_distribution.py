@@ -30,7 +30,7 @@ class DistributionDocument(TypedDict):
 
 
 class NotDistributed(Exception):
-    """What is saved is not with every proxy; each argument is a sentence that says why."""
+    """Saved files are not with every proxy; each argument is a sentence that says why."""
 
 
 def wait_for_distribution(
