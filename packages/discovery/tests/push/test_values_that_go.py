@@ -119,6 +119,16 @@ def test_a_cache_that_takes_over_has_no_more_values_than_it_may() -> None:
     assert dict(new.items()) == {0: "old", 1: "old", 2: "old"}
 
 
+def test_a_cache_keeps_the_value_that_was_put_last() -> None:
+    cache = Cache[frozenset[int], str](most=3, weigh=len)
+    key = frozenset({1, 2})
+    assert cache.get(key, lambda _: "made") == "made"
+    cache.put(key, "put")
+    assert cache.get(key, lambda _: "made again") == "put"
+    cache.put(frozenset(range(4)), "too heavy")
+    assert dict(cache.items()) == {key: "put"}
+
+
 def test_a_cache_of_sets_of_names_is_bounded_by_the_names_in_all_of_them() -> None:
     cache = Cache[frozenset[int], int](most=100, weigh=len)
     for first in range(0, 1000, 30):

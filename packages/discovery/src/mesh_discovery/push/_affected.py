@@ -9,25 +9,7 @@ from mesh_discovery.model._scope import Scope
 from mesh_discovery.model.policies._workload_rules import RuleName
 from mesh_discovery.plan._proxy import Proxy
 from mesh_discovery.plan._workload import workload_of
-from mesh_discovery.push._changes import (
-    ADDRESS,
-    CONNECTIONS,
-    ENVOY_FILTER,
-    GATEWAY,
-    OF_WORKLOADS,
-    PATCHED,
-    PATCHED_CLUSTERS,
-    PATCHED_EXTENSIONS,
-    PATCHED_LISTENERS,
-    PATCHED_ROUTES,
-    POLICY,
-    RULED_HOST,
-    RULES,
-    SECRET,
-    SERVICE,
-    SIDECAR,
-    VIRTUAL_SERVICE,
-)
+from mesh_discovery.push._config_keys import OF_PATCHES, OF_RULES, OF_WORKLOADS, Changed
 from mesh_discovery.push._served_context import ServedContext
 from xds_server import Client, ConfigKey, PushRequest
 
@@ -50,14 +32,14 @@ def needs_push(served: ServedContext, client: Client[Proxy], push: PushRequest) 
 
 
 def _concerns(proxy: Proxy, key: ConfigKey, models: Iterable[MeshModel]) -> bool:
-    if key.kind == SERVICE:
+    if key.kind == Changed.SERVICE:
         services = (model.by_key.get((key.namespace, key.name)) for model in models)
         return any(each is not None and each.visible_in(proxy.namespace) for each in services)
-    if key.kind == ADDRESS:
+    if key.kind == Changed.ADDRESS:
         return _is_own(proxy, key)
-    if key.kind == GATEWAY:
+    if key.kind == Changed.GATEWAY:
         return not proxy.is_sidecar
-    if key.kind == SECRET and proxy.is_sidecar:
+    if key.kind == Changed.SECRET and proxy.is_sidecar:
         return _may_have_secrets(proxy, key, models)
     return True
 
@@ -112,8 +94,14 @@ def _subject(push: PushRequest) -> _Subject:
     keys = push.configs_updated
     kinds = frozenset(key.kind for key in keys)
     hosts = None
-    if keys and not kinds & {POLICY, SIDECAR, PATCHED_CLUSTERS}:
-        hosts = frozenset(key.name for key in keys if key.kind in (SERVICE, RULED_HOST))
+    if keys and not kinds & {
+        Changed.PEER_AUTHENTICATION,
+        Changed.SIDECAR,
+        Changed.PATCHED_CLUSTERS,
+    }:
+        hosts = frozenset(
+            key.name for key in keys if key.kind in (Changed.SERVICE, Changed.RULED_HOST)
+        )
     of_workloads: dict[str, list[RuleName]] = {}
     for key in keys:
         if key.kind in OF_WORKLOADS:
@@ -123,10 +111,12 @@ def _subject(push: PushRequest) -> _Subject:
         push,
         hosts,
         kinds,
-        addresses=frozenset((key.namespace, key.name) for key in keys if key.kind == ADDRESS),
+        addresses=frozenset(
+            (key.namespace, key.name) for key in keys if key.kind == Changed.ADDRESS
+        ),
         of_workloads=of_workloads,
         # What EnvoyFilters patch is said beside these.
-        others=tuple(key for key in keys if key.kind not in OF_WORKLOADS | PATCHED),
+        others=tuple(key for key in keys if key.kind not in OF_WORKLOADS | OF_PATCHES),
     )
 
 
@@ -137,17 +127,17 @@ def changed_hosts(push: PushRequest) -> frozenset[str] | None:
 
 def touches_routes(push: PushRequest) -> bool:
     """Tell whether a service or a rule about traffic changed, or may have."""
-    return _touches(push, RULES | {SERVICE, PATCHED_ROUTES})
+    return _touches(push, OF_RULES | {Changed.SERVICE, Changed.PATCHED_ROUTES})
 
 
 def touches_rules(push: PushRequest) -> bool:
     """Tell whether a rule about traffic changed, or may have."""
-    return _touches(push, RULES)
+    return _touches(push, OF_RULES)
 
 
 def touches_extensions(push: PushRequest) -> bool:
     """Tell whether a change may touch the extensions that proxies ask for by name."""
-    return _touches(push, {PATCHED_EXTENSIONS})
+    return _touches(push, {Changed.PATCHED_EXTENSIONS})
 
 
 def touches_listeners(push: PushRequest) -> bool:
@@ -157,9 +147,9 @@ def touches_listeners(push: PushRequest) -> bool:
 
 def touches_known_services(push: PushRequest, scope: Scope) -> bool:
     """Tell whether proxies of a scope may know other services now, or know them otherwise."""
-    kinds = {SERVICE, SIDECAR}
+    kinds = {Changed.SERVICE, Changed.SIDECAR}
     if scope.sidecar is not None:
-        kinds.add(VIRTUAL_SERVICE)  # it imports the services that it leads to
+        kinds.add(Changed.VIRTUAL_SERVICE)  # it imports the services that it leads to
     return _touches(push, kinds)
 
 
@@ -168,10 +158,19 @@ def touches_clusters(push: PushRequest, scope: Scope) -> bool:
     return touches_known_services(push, scope) or _touches(push, _OF_CLUSTERS)
 
 
-_OF_CLUSTERS = frozenset({POLICY, RULED_HOST, GATEWAY, PATCHED_CLUSTERS})
-_OF_LISTENERS = frozenset({SERVICE, POLICY, SIDECAR, GATEWAY, CONNECTIONS, PATCHED_LISTENERS}) | (
-    OF_WORKLOADS - {ENVOY_FILTER}
+_OF_CLUSTERS = frozenset(
+    {Changed.PEER_AUTHENTICATION, Changed.RULED_HOST, Changed.GATEWAY, Changed.PATCHED_CLUSTERS}
 )
+_OF_LISTENERS = frozenset(
+    {
+        Changed.SERVICE,
+        Changed.PEER_AUTHENTICATION,
+        Changed.SIDECAR,
+        Changed.GATEWAY,
+        Changed.CONNECTIONS,
+        Changed.PATCHED_LISTENERS,
+    }
+) | (OF_WORKLOADS - {Changed.ENVOY_FILTER})
 
 
 def _touches(push: PushRequest, kinds: AbstractSet[str]) -> bool:

@@ -14,38 +14,18 @@ from mesh_discovery.config.kinds.envoy_filter._mistakes import OF_LISTENERS, OF_
 from mesh_discovery.config.kinds.envoy_filter._spec import ApplyTo
 from mesh_discovery.config.kinds.request_authentication._spec import RequestAuthenticationSpec
 from mesh_discovery.model._model import MeshModel, changed_services, only_endpoints_differ
-from mesh_discovery.model._rule_objects import RULE_KINDS
 from mesh_discovery.model._secrets import ROOTS_SUFFIX
 from mesh_discovery.model._services import Service
 from mesh_discovery.model.policies._key_sets import source_of
-from mesh_discovery.model.policies._workload_rules import WORKLOAD_KINDS, RuleName
+from mesh_discovery.model.policies._workload_rules import RuleName
 from mesh_discovery.plan.gateway._account_workloads import changed_namespaces
+from mesh_discovery.push._config_keys import Changed
 from mesh_discovery.push._rule_touches import (
     patched_objects,
     ruled_hosts,
     touches_connections,
 )
 from xds_server import ConfigKey, PushRequest
-
-SERVICE = "ServiceEntry"
-POLICY = "PeerAuthentication"
-ADDRESS = "Address"
-SECRET = "Secret"  # noqa: S105 - a kind
-SIDECAR = "Sidecar"
-GATEWAY = "Gateway"
-VIRTUAL_SERVICE = "VirtualService"
-RULED_HOST = "RuledHost"
-"""A host that may have another DestinationRule now."""
-CONNECTIONS = "Connections"
-"""Rules that listeners have for connections changed."""
-RULES = frozenset(kind.name for kind in RULE_KINDS)
-ENVOY_FILTER = "EnvoyFilter"
-OF_WORKLOADS = frozenset(kind.name for kind in WORKLOAD_KINDS)
-"""Kinds of which each object concerns the proxies of some workloads."""
-PATCHED_LISTENERS, PATCHED_CLUSTERS = "PatchedListeners", "PatchedClusters"
-PATCHED_ROUTES, PATCHED_EXTENSIONS = "PatchedRoutes", "PatchedExtensions"
-PATCHED = frozenset({PATCHED_LISTENERS, PATCHED_CLUSTERS, PATCHED_ROUTES, PATCHED_EXTENSIONS})
-"""The parts of a proxy's configuration that EnvoyFilters patch."""
 
 
 def difference(old: MeshModel | None, new: MeshModel) -> PushRequest | None:
@@ -64,35 +44,36 @@ def difference(old: MeshModel | None, new: MeshModel) -> PushRequest | None:
     incremental = True
     changed = changed_services(old, new)
     for key, (before, after) in changed.pairs.items():
-        services.add(ConfigKey(SERVICE, key[1], key[0]))
+        services.add(ConfigKey(Changed.SERVICE, key[1], key[0]))
         addresses |= _changed_addresses(before, after)
         if not only_endpoints_differ(before, after, new.destination_rules):
             incremental = False
-    policies = {
-        ConfigKey(POLICY, name, namespace)
+    peer_policies = {
+        ConfigKey(Changed.PEER_AUTHENTICATION, name, namespace)
         for namespace, name in old.policies.differing(new.policies)
     }
-    rules = old.rules.differences(new.rules)
-    policies |= {
-        ConfigKey(kind.partition(".")[0], name, namespace) for kind, namespace, name in rules
+    objects = old.rules.differences(new.rules)
+    rules = {
+        ConfigKey(kind.partition(".")[0], name, namespace) for kind, namespace, name in objects
     }
     of_workloads = old.workload_rules.differing(new.workload_rules) | _of_other_keys(old, new)
-    policies |= {ConfigKey(kind, name, namespace) for kind, namespace, name in of_workloads}
-    touched = {ConfigKey(RULED_HOST, host, "") for host in ruled_hosts(old, new)}
-    if touches_connections(rules.values()):
-        touched.add(ConfigKey(CONNECTIONS, "", ""))
+    workload_rules = {ConfigKey(kind, name, namespace) for kind, namespace, name in of_workloads}
+    configured = peer_policies | rules | workload_rules
+    touched = {ConfigKey(Changed.RULED_HOST, host, "") for host in ruled_hosts(old, new)}
+    if touches_connections(objects.values(), new.gateways):
+        touched.add(ConfigKey(Changed.CONNECTIONS, "", ""))
     touched |= {ConfigKey(part, "", "") for part in _patched(old, new, of_workloads)}
     secrets = {
-        ConfigKey(SECRET, name, namespace)
+        ConfigKey(Changed.SECRET, name, namespace)
         for namespace, name in old.secrets.differing(new.secrets) | _secrets_of_others(old, new)
     }
     triggers: list[str] = ["secret"] if secrets else []
     if services:
         triggers.append("endpoint" if incremental else "service")
-    if policies:
+    if configured:
         incremental = False
         triggers.append("config")
-    if not services and not policies:
+    if not services and not configured:
         if not changed.same_order:
             # Only which of two conflicting services is older.
             return PushRequest(triggers=("service",), reasons=("order of services",))
@@ -100,11 +81,11 @@ def difference(old: MeshModel | None, new: MeshModel) -> PushRequest | None:
             return None
     return PushRequest(
         incremental=incremental,
-        configs_updated=frozenset(services | policies | secrets | addresses | touched),
+        configs_updated=frozenset(services | configured | secrets | addresses | touched),
         triggers=tuple(triggers),
         reasons=tuple(
             f"{key.kind}/{key.namespace}/{key.name}"
-            for key in sorted(services | policies | secrets)
+            for key in sorted(services | configured | secrets)
         ),
     )
 
@@ -151,13 +132,13 @@ def _patched(old: MeshModel, new: MeshModel, changed: Iterable[RuleName]) -> Ite
     """Yield the parts of configuration that EnvoyFilters may patch otherwise now."""
     for each in patched_objects(old, new, changed):
         if each in OF_LISTENERS | OF_ROUTES:
-            yield PATCHED_LISTENERS  # there are routes in listeners
+            yield Changed.PATCHED_LISTENERS  # there are routes in listeners
         if each in OF_ROUTES:
-            yield PATCHED_ROUTES
+            yield Changed.PATCHED_ROUTES
         if each is ApplyTo.CLUSTER:
-            yield PATCHED_CLUSTERS
+            yield Changed.PATCHED_CLUSTERS
         if each is ApplyTo.EXTENSION_CONFIG:
-            yield PATCHED_EXTENSIONS
+            yield Changed.PATCHED_EXTENSIONS
 
 
 def _changed_addresses(before: Service | None, after: Service | None) -> set[ConfigKey]:
@@ -168,4 +149,4 @@ def _changed_addresses(before: Service | None, after: Service | None) -> set[Con
         changed = old | new
     else:
         changed = old ^ new
-    return {ConfigKey(ADDRESS, each.address, each.namespace) for each in changed}
+    return {ConfigKey(Changed.ADDRESS, each.address, each.namespace) for each in changed}

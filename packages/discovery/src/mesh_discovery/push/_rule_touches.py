@@ -1,7 +1,8 @@
 """The part of what proxies have that a change of rules can touch: told from the rules alone."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
+from mesh_discovery.config._objects import ConfigObject
 from mesh_discovery.config.kinds.destination_rule._spec import (
     DestinationRuleSpec,
     PortTrafficPolicy,
@@ -9,7 +10,9 @@ from mesh_discovery.config.kinds.destination_rule._spec import (
 )
 from mesh_discovery.config.kinds.envoy_filter._kind import ENVOY_FILTER
 from mesh_discovery.config.kinds.envoy_filter._spec import ApplyTo
+from mesh_discovery.config.kinds.gateway._spec import TlsMode
 from mesh_discovery.config.kinds.virtual_service._spec import VirtualServiceSpec
+from mesh_discovery.model._gateways import Gateways
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.model._rule_objects import Differing
 from mesh_discovery.model.policies._workload_rules import RuleName
@@ -25,11 +28,27 @@ def ruled_hosts(old: MeshModel, new: MeshModel) -> frozenset[str]:
     return change.hosts | {each.host for each in services if change.touches(each.host)}
 
 
-def touches_connections(changes: Iterable[Differing]) -> bool:
-    """Tell whether rules changed that listeners have, for connections that are not HTTP."""
-    return any(
+def touches_connections(changes: Collection[Differing], gateways: Gateways) -> bool:
+    """Tell whether rules changed that listeners have, for connections that are not HTTP.
+
+    A router that passes on the mesh's TLS has a filter chain for each subset of a service.
+    """
+    if any(
         each is not None and _of_connections(each.spec) for change in changes for each in change
+    ):
+        return True
+    return any(_subsets(old) != _subsets(new) for old, new in changes) and any(
+        server.tls is not None and server.tls.mode is TlsMode.AUTO_PASSTHROUGH
+        for gateway in gateways.gateways
+        for server in gateway.spec.servers
     )
+
+
+def _subsets(item: ConfigObject | None) -> frozenset[tuple[str, str]]:
+    spec = item.spec if item is not None else None
+    if not isinstance(spec, DestinationRuleSpec):
+        return frozenset()
+    return frozenset((spec.host, each.name) for each in spec.subsets)
 
 
 def patched_objects(

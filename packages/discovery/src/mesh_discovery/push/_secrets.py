@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from mesh_discovery.model._secrets import NoSecret, parse_secret_name, secrets_of
 from mesh_discovery.plan._proxy import Proxy
-from mesh_discovery.push._changes import SECRET
+from mesh_discovery.push._config_keys import Changed
 from mesh_discovery.push._served_context import ServedContext
 from mesh_lifecycle import RepeatLog
 from xds_server import Client, Generated, PushRequest, Watch
@@ -74,5 +74,7 @@ def _depends(text: str, proxy: Proxy, push: PushRequest) -> bool:
     name = parse_secret_name(text, proxy.namespace)
     if name is None:
         return False
-    changed = {(key.namespace, key.name) for key in push.configs_updated if key.kind == SECRET}
+    changed = {
+        (key.namespace, key.name) for key in push.configs_updated if key.kind == Changed.SECRET
+    }
     return not push.configs_updated or not secrets_of(name).isdisjoint(changed)

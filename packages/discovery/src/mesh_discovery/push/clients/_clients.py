@@ -64,7 +64,7 @@ class OfServices(Generic[_V]):
                 for key, value in (self._values.peek(service) or {}).items()
                 if id(key[0]) not in gone
             }
-            self._values.replace(service, left)
+            self._values.put(service, left)
 
 
 class Clients:

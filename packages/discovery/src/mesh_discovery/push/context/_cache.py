@@ -35,16 +35,9 @@ class Cache(Generic[_K, _V]):
     def get(self, key: _K, make: Callable[[_K], _V]) -> _V:
         """Return the value of a key, made when it is first asked for."""
         if key not in self._values:
-            weight = self._weigh(key)
-            if self._weight + weight > self._most:
-                self._values.clear()
-                self._weight = 0
             value = make(key)
-            if weight > self._most:
-                return value
-            if key not in self._values:
-                self._weight += weight
-            self._values[key] = value
+            self.put(key, value)
+            return value
         return self._values[key]
 
     def peek(self, key: _K) -> _V | None:
@@ -59,13 +52,15 @@ class Cache(Generic[_K, _V]):
         return self._values.pop(key)
 
     def put(self, key: _K, value: _V) -> None:
-        """Keep the value of a key."""
-        self.get(key, lambda _: value)
-
-    def replace(self, key: _K, value: _V) -> None:
-        """Keep another value of a key."""
+        """Keep the value of a key, in the place of the one that it has; none that is too heavy."""
         if key not in self._values:
-            self._weight += self._weigh(key)
+            weight = self._weigh(key)
+            if weight > self._most:
+                return
+            if self._weight + weight > self._most:
+                self._values.clear()
+                self._weight = 0
+            self._weight += weight
         self._values[key] = value
 
     def __contains__(self, key: object) -> bool:

@@ -159,9 +159,9 @@ class Clusters:
         self._by_sni_of_service.adopt(before._by_sni_of_service, change, but=touched)
         for shape, sent in before._sent.items():
             if sent.basis.is_held:
-                self._sent.replace(shape, sent)
+                self._sent.put(shape, sent)
         for shape, made in before._of_shape.items():
-            self._sent.replace(shape, made.sent)
+            self._sent.put(shape, made.sent)
         held = {_OfScope(each.scope, each.place, each.files) for each in self._sent}
         self._before.adopt(before._before, where=held.__contains__)
         self._before.adopt_but(before._outbound, ())

@@ -120,7 +120,7 @@ class Routes:
         found = self._ports.get(key, lambda _: self._one_port(key, int(name), asked, listener))
         if found.resource is None:
             found = replace(found, resource=_resource(name, found.bodies))
-            self._ports.replace(key, found)
+            self._ports.put(key, found)
         return found.resource
 
     def _one_port(
