@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import ast
+import contextlib
+import functools
 import re
+import subprocess
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -61,6 +65,134 @@ def named_modules(document: Path) -> list[str]:
 @pytest.mark.parametrize("module", named_modules(ROOT / "CONTRIBUTING.md"))
 def test_each_module_that_contributors_are_sent_to_is_there(module: str) -> None:
     assert (ROOT / module).is_file()
+
+
+TREE = subprocess.run(
+    ["git", "-C", str(ROOT), "ls-files", "--cached", "--others", "--exclude-standard"],
+    capture_output=True,
+    text=True,
+    check=True,
+).stdout.splitlines()
+FILES = [file for file in TREE if (ROOT / file).is_file()]
+PATHS = frozenset(f"/{file}" for file in FILES)
+PAST = "CHANGELOG.md"
+"""Changelogs name what is gone, as they must."""
+DOCUMENTS = [file for file in FILES if file.endswith(".md") and Path(file).name != PAST]
+OF_OTHERS = frozenset(
+    {
+        # the kernel and C's library
+        *("CAP_SYS_PTRACE", "MADV_DONTNEED", "MALLOC_ARENA_MAX", "mmap_threshold"),
+        *("preexec_fn", "tcp_rcv_lowat", "trim_threshold"),
+        # gRPC, and Prometheus' client
+        *("free_large_allocator", "grpc_server_add_channel_from_fd", "memory_optimization_01"),
+        *("minimal_stack", "tcp_read_chunk_size", "process_cpu_seconds_total"),
+        *("process_open_fds", "process_resident_memory_bytes"),
+        # Envoy and Istio
+        *("FAIL_RELOAD", "ISTIO_META_WORKLOAD_ENTRY", "OUTBOUND_LISTENER_EXACT_BALANCE"),
+        *("allow_paths", "mysql_proxy", "resource_locators"),
+        # examples, and parts of names
+        *("greeter.py", "test_failed_renewal_keeps_the_old_certificate", "_PORTNAME", "_02"),
+        *("BLOCKED_CIDRS_", "_per_identity"),
+    }
+)
+"""Names of the kernel, of C's library, gRPC, Envoy, Istio and Prometheus, and examples of names."""
+
+
+def words_of(files: Iterable[str]) -> set[str]:
+    """All words of the files that are no documents, and the names of these files."""
+    found: set[str] = set()
+    for file in files:
+        if file.endswith(".md"):
+            continue
+        found.update(Path(file).with_suffix("").parts)
+        with contextlib.suppress(UnicodeDecodeError):
+            found.update(re.findall(r"\w+", (ROOT / file).read_text()))
+    return found
+
+
+@functools.cache
+def known_words() -> frozenset[str]:
+    words = words_of(FILES)
+    # Tests are named without what all of them begin with, metrics without what theirs do.
+    words |= {each.removeprefix("test_") for each in words}
+    for beginning in ("mesh_agent_", "mesh_sds_", "mesh_listener_connections_"):
+        words |= {each.removeprefix(beginning) for each in words if each.startswith(beginning)}
+    return frozenset(words)
+
+
+def is_there(name: str) -> bool:
+    """Tell whether a name is a word of a source, or made of two: a beginning and `_an_end`."""
+    words = known_words()
+    metric = name.removesuffix("_total").removeprefix("istio_agent_")
+    return (
+        not words.isdisjoint({name, name.upper(), metric})
+        or name in OF_OTHERS
+        or any(
+            name[:at] in words and name[at:] in words
+            for at in range(1, len(name))
+            if name[at] == "_"
+        )
+        or any(name.startswith(each) and _has_an_end(name, each) for each in _TEMPLATES)
+    )
+
+
+_TEMPLATES = ("MESH_DISCOVERY_",)
+"""The beginnings of variables whose middle is one of several."""
+
+
+def _has_an_end(name: str, beginning: str) -> bool:
+    rest = name.removeprefix(beginning).partition("_")
+    return rest[0] in known_words() and f"_{rest[2]}" in known_words()
+
+
+def names_in(document: str) -> Iterator[str]:
+    """Yield the names in backticks that only code of ours can have, and are not in a block."""
+    text = re.sub(r"^```.*?^```", "", (ROOT / document).read_text(), flags=re.DOTALL | re.MULTILINE)
+    for name in re.findall(r"`([^`\n]+)`", text):
+        if re.fullmatch(r"[\w./-]*\w\.py", name) or re.fullmatch(r"[\w-]+(/[\w-]+)+/?", name):
+            yield name
+        elif re.fullmatch(r"[A-Za-z_][\w.]*(\(\))?", name):
+            parts = name.removesuffix("()").split(".")
+            yield from (part for part in parts if "_" in part)
+
+
+FOLDERS = frozenset(each.folder.name for each in packages())
+
+
+def is_file_there(name: str) -> bool:
+    """Tell whether a file, a folder or a module is there; of a package, below its sources, too."""
+    base, _, rest = name.rstrip("/").partition("/")
+    if name.endswith(".py"):
+        return any(path.endswith("/" + name.removeprefix("./")) for path in PATHS)
+    if base not in FOLDERS:
+        return True  # a media type, an image, a namespace and a name
+    folder = f"/packages/{base}/"
+    return any(f"/{name}.py" in path for path in PATHS) or any(
+        f"/{rest}/" in path or path.endswith(f"/{rest}.py")
+        for path in PATHS
+        if path.startswith(folder)
+    )
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_each_name_in_backticks_is_there(document: str) -> None:
+    gone = {
+        name
+        for name in names_in(document)
+        if not (is_file_there(name) if "/" in name or name.endswith(".py") else is_there(name))
+    }
+    assert gone - OF_OTHERS == set()
+
+
+LAZY = re.compile(r"^    def __getattr__\(", re.MULTILINE)
+
+
+def test_the_packages_that_load_parts_late_are_those_that_are_told() -> None:
+    faces = ROOT.glob("packages/*/src/*/__init__.py")
+    found = {each.parent.name for each in faces if LAZY.search(each.read_text())}
+    decision = (ROOT / "docs" / "decisions" / "0017-what-is-repeated.md").read_text()
+    (told,) = re.findall(r"when they are first used\*\*: (.*?)\. Five", decision, re.DOTALL)
+    assert set(re.findall(r"`(\w+)`", told)) == found
 
 
 AGENT = ROOT / "packages" / "agent"
