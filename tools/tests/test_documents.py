@@ -7,6 +7,7 @@ import contextlib
 import functools
 import re
 import subprocess
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -172,6 +173,31 @@ def is_file_there(name: str) -> bool:
         for path in PATHS
         if path.startswith(folder)
     )
+
+
+def nameless(document: str) -> Iterator[str]:
+    """Yield the modules that a document names, of several of that name, without their folder.
+
+    It may be that of another path in the paragraph.
+    """
+    count = Counter(path.rpartition("/")[2] for path in PATHS)
+    for paragraph in re.split(r"\n\s*\n", (ROOT / document).read_text()):
+        paths = re.findall(r"`([\w./-]+\.py)`", paragraph)
+        folders = {Path(each).parent for each in paths if "/" in each}
+        for name in (each for each in paths if "/" not in each and count[each] != 1):
+            if not any((ROOT / folder / name).is_file() for folder in folders):
+                yield name
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        "ARCHITECTURE.md",
+        *sorted(file for file in DOCUMENTS if file.startswith("docs/") and "/guides/" not in file),
+    ],
+)
+def test_it_is_said_which_of_several_modules_is_meant(document: str) -> None:
+    assert set(nameless(document)) == set()
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
