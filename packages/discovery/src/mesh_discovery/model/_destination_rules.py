@@ -207,12 +207,12 @@ class DestinationRules:
         known = vars(before)
         if "labels_looked_at" in known and not any(each.labels_looked_at for each in gone):
             labels = before.labels_looked_at.union(*(each.labels_looked_at for each in come))
-            vars(self)["labels_looked_at"] = labels
+            self.labels_looked_at = labels
         if "depend_on_place" in known and not any(each.depends_on_place for each in gone):
             depend = before.depend_on_place or any(each.depends_on_place for each in come)
-            vars(self)["depend_on_place"] = depend
+            self.depend_on_place = depend
         if "_passing_on" in known and not any(each.passes_on for each in (*gone, *come)):
-            vars(self)["_passing_on"] = before._passing_on
+            self._passing_on = before._passing_on
 
     def _is_local(self, rule: Rule) -> bool:
         """Tell whether the clients of a rule's own namespace find it first."""

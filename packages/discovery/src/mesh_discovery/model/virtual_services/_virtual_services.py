@@ -173,14 +173,14 @@ class VirtualServices:
         known = vars(before)
         if not any(each.source_labels for each, _ in changed) and "source_labels" in known:
             labels = before.source_labels.union(*(each.source_labels for _, each in changed))
-            vars(self)["source_labels"] = labels
+            self.source_labels = labels
         same_places = all(
             (old.namespace, old.gateways, old.export_to, old.mesh_export_to)
             == (new.namespace, new.gateways, new.export_to, new.mesh_export_to)
             for old, new in changed
         )
         if same_places and "_layers" in known:
-            vars(self)["_layers"] = _replaced_in(before._layers, changed)
+            self._layers = _replaced_in(before._layers, changed)
 
     def of_mesh(self, namespace: str) -> tuple[VirtualService, ...]:
         """Return those for the sidecars of a namespace, in the order in which they win."""
