@@ -1,9 +1,9 @@
 """Check an installed package as its users have it: called with the Python of their environment.
 
 Nothing of this checkout is on the path there. What is checked: its public face; that the wheel has
-each file of the source; that each module can be imported, those that ask for an optional part only
-if that is installed; that its commands print their help; the imports its README shows, and those of
-its examples that are whole programs.
+each file of the source, and a manual page of each command; that each module can be imported, those
+that ask for an optional part only if that is installed; that its commands print their help; the
+imports its README shows, and those of its examples that are whole programs.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ def mistakes(folder: Path, name: str, *, import_name: str, extras: bool) -> Iter
     if fault := public_face.main(import_name):
         yield fault
     yield from missing_files(folder / "src", installed)
+    yield from missing_manual_pages(installed)
     optional = {} if extras else optional_modules(installed)
     yield from failing_imports(modules_of(installed), optional)
     if not extras:
@@ -57,6 +58,15 @@ def missing_files(source: Path, installed: Distribution) -> Iterator[str]:
         relative = str(file.relative_to(source))
         if file.is_file() and "__pycache__" not in file.parts and relative not in brought:
             yield f"the wheel of {installed.name} does not have {relative}"
+
+
+def missing_manual_pages(installed: Distribution) -> Iterator[str]:
+    """Find commands without a page that `man` finds."""
+    brought = {file.name for file in installed.files or () if "share/man/man1" in str(file)}
+    for point in installed.entry_points:
+        page = "-".join((*_COMMAND_GROUPS.get(point.group, ()), point.name)) + ".1"
+        if point.group in _COMMAND_GROUPS and page not in brought:
+            yield f"the wheel of {installed.name} does not have the manual page {page}"
 
 
 def modules_of(installed: Distribution) -> list[str]:

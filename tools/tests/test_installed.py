@@ -176,9 +176,19 @@ def test_commands_print_their_help(
     program.write_text(f'#!/bin/sh\n[ "$1" = --help ] || exit 4\n{script}\n')
     program.chmod(stat.S_IRWXU)
     layout.entry_points += ["[console_scripts]", f"planted = {layout.name}:answer"]
+    page = layout.site / "share/man/man1/planted.1"
+    page.parent.mkdir(parents=True)
+    page.write_text("")
     monkeypatch.setattr(sysconfig, "get_path", {"scripts": str(layout.site)}.__getitem__)
     told = found()
     assert told == [] if mistake is None else mistake in told[0]
+
+
+def test_a_command_without_a_manual_page_is_found(layout: Layout, found: Found) -> None:
+    layout.entry_points += ["[mesh_agent.commands]", f"planted = {layout.name}:answer"]
+    assert (
+        f"the wheel of {layout.name} does not have the manual page mesh-agent-planted.1" in found()
+    )
 
 
 def test_mistakes_are_printed_and_counted(

@@ -55,8 +55,8 @@ def test_version_in_every_form(call: Call) -> None:
     assert as_json["clientVersion"]["version"] in plain.out
 
 
-def test_the_flag_shows_the_version_too(call: Call) -> None:
-    assert call("--version") == call("version")
+def test_the_flag_shows_name_and_version(call: Call) -> None:
+    assert call("--version").out == f"mesh-agent {call('version', '--short').out}"
 
 
 def installed_commands(monkeypatch: pytest.MonkeyPatch) -> list[str]:

@@ -1,4 +1,5 @@
 import asyncio
+import json
 import sys
 from pathlib import Path
 
@@ -22,6 +23,18 @@ async def run(*arguments: str) -> tuple[int, str]:
     )
     _, errors = await process.communicate()
     return process.returncode or 0, errors.decode()
+
+
+async def findings(file: Path) -> tuple[int, object]:
+    """Run `check -o json`; return its exit status and what it prints."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "mesh_local", "check", file, "-o", "json"),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    output, errors = await process.communicate()
+    assert errors == b""
+    return process.returncode or 0, json.loads(output)
 
 
 @pytest.mark.parametrize(
@@ -87,3 +100,19 @@ async def test_a_state_folder_that_cannot_be_written_is_one_sentence(
 async def test_the_version_is_told() -> None:
     status, errors = await run("version")
     assert (status, errors) == (0, "")
+
+
+async def test_check_tells_programs_what_is_wrong(tmp_path: Path) -> None:
+    file = tmp_path / "mesh.yaml"
+    nothing: dict[str, list[str]] = {
+        name: [] for name in ("problems", "unreachable", "notes", "warnings")
+    }
+    file.write_text(ONE)
+    assert await findings(file) == (0, {"workloads": 1, **nothing})
+    file.write_text("workloads:\n  - nam: a\n")
+    status, found = await findings(file)
+    assert status == 1
+    assert isinstance(found, dict)
+    (problem,) = found.pop("problems")
+    assert "mesh.yaml:2: workloads[0].nam: unknown field" in problem
+    assert found == {"workloads": 0, "unreachable": [], "notes": [], "warnings": []}

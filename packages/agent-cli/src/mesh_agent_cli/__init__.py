@@ -8,8 +8,6 @@ Importing this package loads nothing heavy.
 
 from mesh_agent_cli._early import EARLY_GROUP
 from mesh_agent_cli._errors import CliError
-from mesh_agent_cli._examples import examples
-from mesh_agent_cli._form import Form
 from mesh_agent_cli._installed import installed_version
 from mesh_agent_cli._main import main
 from mesh_agent_cli._pages import fetch_page
@@ -22,9 +20,7 @@ __all__ = [
     # extend
     "EARLY_GROUP",
     "GROUP",
-    "Form",
     "Screen",
-    "examples",
     "fetch_page",
     "installed_version",
     "screen",

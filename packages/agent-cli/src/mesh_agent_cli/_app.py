@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from mesh_agent_cli._examples import EXAMPLES
-from mesh_agent_cli._form import Form
 from mesh_agent_cli._plugins import add_plugins
-from mesh_agent_cli._version import OutputFormat
-from mesh_agent_cli.documents._completion import Shell
+from mesh_agent_cli._version import OutputFormat, versions
+from mesh_command_line import Form, add_documents, application
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 _BIND_ADDRESS = "MESH_AGENT_BIND_ADDRESS"
-_NAME = "mesh-agent"
+NAME = "mesh-agent"
 _READY_PATH = "healthz/ready"
 _LEAST_PERIOD_S = 0.1
-_ABOUT_ALL = frozenset({"completion", "docs", "collateral"})
-"""The commands that tell of all others, those of other packages too."""
 
 Address = Annotated[
     str, typer.Option(envvar=_BIND_ADDRESS, help="Where the agent's ports are bound.")
@@ -39,13 +35,11 @@ def build(
     *, wanted: str | None, find_plugins: Callable[[], Mapping[str, EntryPoint]]
 ) -> typer.Typer:
     """Returns the application; loads plugins only if `wanted` is no command of this package."""
-    app = typer.Typer(
-        add_completion=False,
-        rich_markup_mode=None,
-        pretty_exceptions_enable=False,
-        help="Runs and asks the data plane agent of a service mesh.",
+    app = application(
+        NAME,
+        about="Runs and asks the data plane agent of a service mesh.",
+        version=lambda: versions()["version"],
     )
-    app.callback()(_root)
     own: dict[str, Callable[..., None]] = {
         "wait": wait,
         "version": version,
@@ -53,37 +47,15 @@ def build(
         "status": status,
         "certs": certs,
         "dns": dns,
-        "completion": completion,
-        "docs": docs,
     }
     for name, command in own.items():
         app.command(name, epilog=EXAMPLES[name])(command)
-    app.command("collateral", hidden=True)(docs)
-    if wanted not in own or wanted in _ABOUT_ALL:
+    add_documents(app, name=NAME)
+    if wanted not in own:
         plugins = find_plugins()
         names = [name for name in plugins if name == wanted]
         add_plugins(app, plugins, names or plugins)
     return app
-
-
-def _show_version(wanted: bool) -> None:  # noqa: FBT001 - typer calls it so
-    if wanted:
-        from mesh_agent_cli._version import render_version, versions
-
-        typer.echo(render_version(versions(), short=False, output=None))
-        raise typer.Exit
-
-
-def _root(
-    *,
-    version: Annotated[
-        bool,
-        typer.Option(
-            "--version", callback=_show_version, is_eager=True, help="Show the version and exit."
-        ),
-    ] = False,
-) -> None:
-    """Without a callback, typer would make a lone command the whole application."""
 
 
 def wait(
@@ -133,7 +105,7 @@ def version(
     ] = None,
 ) -> None:
     """Show the installed version."""
-    from mesh_agent_cli._version import render_version, versions
+    from mesh_agent_cli._version import render_version
 
     typer.echo(render_version(versions(), short=short, output=output))
 
@@ -269,56 +241,3 @@ def dns(
 
     found = fetch_explanation(query, record_type, address=address, port=port)
     typer.echo(json.dumps(found, indent=2) if as_json else render_explanation(found, out=screen()))
-
-
-def completion(
-    context: typer.Context,
-    shell: Annotated[Shell, typer.Argument(help="The shell that is to complete.")],
-) -> None:
-    """Print a script that completes the command in a shell."""
-    from mesh_agent_cli.documents._command_tree import program_of
-    from mesh_agent_cli.documents._completion import completion_script
-
-    typer.echo(completion_script(program_of(context.obj, name=_NAME), shell), nl=False)
-
-
-def docs(
-    context: typer.Context,
-    *,
-    output_dir: Annotated[
-        Path | None,
-        typer.Option(
-            "--output-dir", "-o", "--outputDir", help="Write files there.  [default: print]"
-        ),
-    ] = None,
-    man: Annotated[bool, typer.Option("--man", help="Pages for man.")] = False,
-    markdown: Annotated[bool, typer.Option("--markdown", help="One Markdown file.")] = False,
-    bash: Annotated[bool, typer.Option("--bash", help="Completion for bash.")] = False,
-    zsh: Annotated[bool, typer.Option("--zsh", help="Completion for zsh.")] = False,
-    fish: Annotated[bool, typer.Option("--fish", help="Completion for fish.")] = False,
-    everything: Annotated[bool, typer.Option("--all", help="All of these.")] = False,
-) -> None:
-    """Make the manual, and completion for shells.
-
-    Istio's command calls this `collateral`.
-    """
-    from mesh_agent_cli.documents._collateral import collateral
-    from mesh_agent_cli.documents._command_tree import program_of
-    from mesh_agent_cli.documents._manual import write_pages
-
-    shells = [
-        shell
-        for shell, given in ((Shell.BASH, bash), (Shell.ZSH, zsh), (Shell.FISH, fish))
-        if given or everything
-    ]
-    pages = collateral(
-        program_of(context.obj, name=_NAME),
-        man=man or everything,
-        markdown=markdown or everything or not (man or shells),
-        shells=shells,
-    )
-    if output_dir is None:
-        typer.echo("\n".join(pages.values()), nl=False)
-        return
-    for path in write_pages(output_dir, pages):
-        typer.echo(path)

@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
+from mesh_command_line import CommandError
 
-class CliError(Exception):
-    """A command failed.
 
-    The text, one sentence, goes to standard error, and the exit status is `exit_code`.
-    Commands from other packages may raise it too.
-    """
-
-    def __init__(self, message: str, *, exit_code: int = 1) -> None:
-        super().__init__(message)
-        self.exit_code = exit_code
+class CliError(CommandError):
+    """A command of `mesh-agent` failed. Commands from other packages may raise it too."""

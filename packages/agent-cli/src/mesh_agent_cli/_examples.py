@@ -1,15 +1,11 @@
-"""Examples below the help of each command, one a line."""
+"""The examples below the help of each command."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
 
-
-def examples(*lines: str) -> str:
-    """Return an epilog whose lines stay lines, which the character before them asks for."""
-    return "\n".join(("\b", "Examples:", *(f"  {line}" for line in lines)))
-
+from mesh_command_line import examples
 
 EXAMPLES: Mapping[str, str] = MappingProxyType(
     {
@@ -34,14 +30,6 @@ EXAMPLES: Mapping[str, str] = MappingProxyType(
             "dns": (
                 "mesh-agent dns reviews.shop",
                 "mesh-agent dns _http._tcp.reviews.shop.svc.cluster.local SRV",
-            ),
-            "completion": (
-                "source <(mesh-agent completion bash)",
-                "mesh-agent completion fish > ~/.config/fish/completions/mesh-agent.fish",
-            ),
-            "docs": (
-                "mesh-agent docs --man --output-dir ~/.local/share/man/man1",
-                "mesh-agent docs --markdown > mesh-agent.md",
             ),
         }.items()
     }

@@ -19,7 +19,7 @@ from mesh_agent._start import agent_version, environment_added, replace_this_pro
 from mesh_agent.config._command_line import FlagValueError
 from mesh_agent.config._flags import Flags
 from mesh_agent.config._options import OPTIONS, ROLE, ROLES, Option, sorted_words
-from mesh_agent_cli import Form, examples
+from mesh_command_line import Form, examples
 
 _PASSED = "mesh_agent.passed_flags"
 _APPLICATION = "mesh_agent.application"

@@ -9,7 +9,7 @@ import typer
 
 from mesh_agent._command import CommandWithFlags, with_flags
 from mesh_agent.config._flags import Flags
-from mesh_agent_cli import Form, examples
+from mesh_command_line import Form, examples
 
 
 def register(app: typer.Typer) -> None:

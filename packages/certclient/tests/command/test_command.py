@@ -349,7 +349,7 @@ async def test_get_says_at_once_that_the_authority_is_not_there_unless_told_to_w
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ((), "the following arguments are required: get|watch (see certclient --help)"),
+        (("nope",), "invalid choice: 'nope'"),
         (("get", "--nope"), "unrecognized arguments: --nope (see certclient --help)"),
         (("get", "--timeout", "soon"), "(see certclient get --help)"),
         (("get", "-o", "xml"), "invalid choice: 'xml'"),
@@ -366,9 +366,27 @@ async def test_version_and_examples_are_shown() -> None:
     code, out, err = await run("--version")
     assert (code, err) == (0, "")
     assert out.startswith("certclient ")
-    for words in ((), ("get",), ("watch",)):
-        _, out, _ = await run(*words, "--help")
-        assert "\nexamples:\n  certclient get --ca" in out
+    for words in ((), ("get",), ("watch",), ("completion",), ("docs",)):
+        code, out, err = await run(*words, "--help")
+        assert (code, err) == (0, "")
+        assert f"\nExamples:\n  {'source <(' if 'completion' in words else ''}certclient" in out
+    assert (await run())[1] == (await run("--help"))[1]
+
+
+async def test_the_manual_and_completion_are_made_of_the_options(tmp_path: Path) -> None:
+    code, out, err = await run("completion", "bash")
+    assert (code, err) == (0, "")
+    assert "--workload-api" in out
+    code, out, err = await run("docs", "--all", "-o", str(tmp_path))
+    assert (code, err) == (0, "")
+    written = {Path(line).name for line in out.splitlines()}
+    assert written == {path.name for path in tmp_path.iterdir()}
+    assert written >= {"certclient.1", "certclient-get.1", "certclient.md", "certclient.bash"}
+    assert "--spiffe-id" in (await run("docs"))[1]
+    (tmp_path / "file").write_text("")
+    code, out, err = await run("docs", "-o", str(tmp_path / "file" / "below"))
+    assert (code, out, err.count("\n")) == (1, "", 1)
+    assert err.startswith("certclient: cannot write to ")
 
 
 async def test_the_two_spellings_of_json_are_one(real_authority: FakeAuthority) -> None:

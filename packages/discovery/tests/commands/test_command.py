@@ -69,7 +69,7 @@ async def test_settings_that_cannot_be_used_are_all_named(config_dir: Path, tmp_
         DEFAULT_WORKLOAD_CERT_TTL="1d", PILOT_DEBOUNCE_AFTER="fast", JWT_RULE="{",
     )  # fmt: skip
 
-    assert code == 1
+    assert code == 2
     for part in (
         "--grpc-addr is 'nowhere': expected host:port",
         "--jwks-file is missing",

@@ -26,6 +26,7 @@ from certclient.rotation._taking_up import EarlierCertificate
 from certclient.tls._trust_bundle import TrustingCertificates, with_trust
 from certclient.tls._trust_config import TrustConfig
 from certclient.x509._certificate import Certificate
+from mesh_command_line import exit_status
 from mesh_lifecycle import Clock, SystemClock, configure_logging, in_background, stop_signals
 
 log = logging.getLogger("certclient")
@@ -39,18 +40,17 @@ def main(clock: Clock | None = None) -> None:
 
     clock: the clock by which certificates are renewed and checked; None for the machine's.
     """
+    sys.exit(exit_status(lambda: _run(clock), name="certclient"))
+
+
+def _run(clock: Clock | None) -> int:
     # A core file would have the key in it. The limit applies to hooks too, which may raise it.
     _, hard = resource.getrlimit(resource.RLIMIT_CORE)
     resource.setrlimit(resource.RLIMIT_CORE, (0, hard))
     config = parse(sys.argv[1:], os.environ)
     configure_logging(config.log_level, as_json=config.as_json, stream=sys.stderr)
     run = _get if config.once else _watch
-    try:
-        sys.exit(asyncio.run(run(config, clock or SystemClock())))
-    except BrokenPipeError:
-        # The reader of our output has gone. Python would report it again when it closes the stream.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
+    return asyncio.run(run(config, clock or SystemClock()))
 
 
 async def _get(config: CommandConfig, clock: Clock) -> int:

@@ -13,6 +13,15 @@ from typing import NoReturn
 from certclient._errors import CertClientError, InvalidConfig
 from certclient.authorities._istio_ca_config import IstioCaConfig
 from certclient.authorities._workload_api import WorkloadApiConfig
+from certclient.command._documents import (
+    COMPLETION,
+    DOCS,
+    SUMMARIES,
+    add_completion,
+    add_docs,
+    print_documents,
+)
+from certclient.command._documents import EXAMPLES as DOCUMENT_EXAMPLES
 from certclient.command._hooks import HookConfig
 from certclient.files._files_config import FilesConfig
 from certclient.files._output_files import OutputFilesConfig
@@ -23,19 +32,23 @@ from mesh_configfile import DurationError, parse_duration
 from mesh_identity import SYSTEM, InvalidSpiffeId, SpiffeId, SystemRoots
 
 _EXIT_CODES = """\
-exit codes:
+Exit codes:
   0    done (get); stopped by SIGTERM or SIGINT (watch)
   1    no certificate, or not in time, or its files or its hook failed (get)
   2    the options are wrong
   130  interrupted by Ctrl-C (get)
 """
-_EXAMPLES = """\
-examples:
+_EXAMPLES = {
+    "get": """\
   certclient get --ca istiod:15012 --ca-root root.pem --token token \\
       --spiffe-id spiffe://cluster.local/ns/shop/sa/cart --output ./certs
   certclient get --workload-api unix:///run/spire/agent.sock -o json
+""",
+    "watch": """\
   certclient watch --files /etc/certs --signal HUP --pid-file /run/app.pid
-"""
+  certclient watch --workload-api unix:///run/spire/agent.sock --output ./certs
+""",
+}
 
 
 class _Parser(argparse.ArgumentParser):
@@ -85,9 +98,16 @@ class CommandConfig:
 
 
 def parse(arguments: Sequence[str], environ: Mapping[str, str]) -> CommandConfig:
-    """Read the command line; exits the program with 2 and one sentence if it is wrong."""
+    """Read the command line.
+
+    Exits the program with 2 and one sentence if it is wrong, and with 0 after what was only to be
+    shown: the help, the version, completion, the manual. Raises CommandError if that fails.
+    """
     parser = _parser()
-    options = parser.parse_args(arguments)
+    options = parser.parse_args(arguments or ["--help"])
+    if options.command in SUMMARIES:
+        print_documents(parser, options)
+        parser.exit()
     try:
         return _config(options, environ)
     except (CertClientError, InvalidSpiffeId) as error:
@@ -227,26 +247,35 @@ def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="certclient",
         description="Gets a workload's certificate, keeps it fresh, and notifies its users.",
-        epilog=_EXAMPLES + "\n" + _EXIT_CODES,
+        epilog=_epilog("".join(_EXAMPLES.values())),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action=_ShowVersion, nargs=0, help="show the version and exit")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="get|watch")
-    for name, text in (
-        ("get", "get one certificate and end"),
-        ("watch", "keep the certificate fresh until stopped"),
+    commands = parser.add_subparsers(dest="command", required=True)
+    for name, text, parts in (
+        ("get", "get one certificate and end", (_add_source, _add_authority, _add_output)),
+        (
+            "watch",
+            "keep the certificate fresh until stopped",
+            (_add_source, _add_authority, _add_output),
+        ),
+        (COMPLETION, SUMMARIES[COMPLETION], (add_completion,)),
+        (DOCS, SUMMARIES[DOCS], (add_docs,)),
     ):
         command = commands.add_parser(
             name,
             help=text,
             description=f"{text[0].upper()}{text[1:]}.",
-            epilog=_EXAMPLES + "\n" + _EXIT_CODES,
+            epilog=_epilog((_EXAMPLES | DOCUMENT_EXAMPLES)[name]),
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
-        _add_source(command)
-        _add_authority(command)
-        _add_output(command)
+        for add in parts:
+            add(command)
     return parser
+
+
+def _epilog(examples: str) -> str:
+    return f"Examples:\n{examples}\n{_EXIT_CODES}"
 
 
 def _add_source(parser: argparse.ArgumentParser) -> None:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from mesh_discovery.commands._options import CA_DIR, duration_of, fail
+from mesh_discovery.commands._options import CA_DIR, WRONG_CALL, duration_of, fail
 from mesh_lifecycle import configure_logging
 
 
@@ -27,7 +27,10 @@ def replace_root(
         ),
     ] = "2160h",
 ) -> None:
-    """Give the mesh a new root with a new key: every workload gets a new certificate, in order."""
+    """Give the mesh a new root with a new key.
+
+    Every workload gets a new certificate, in order, while the old root is still believed.
+    """
     from mesh_ca import CaError, RootPolicy
     from mesh_ca import replace_root as begin
 
@@ -58,16 +61,17 @@ def revoke(
         str, typer.Option("--reason", help="Of a serial number: one of RFC 5280, as keyCompromise.")
     ] = "unspecified",
 ) -> None:
-    """Revoke a certificate, an identity or a key: this control plane believes it no longer.
+    """Revoke a certificate, an identity or a key.
 
-    A serial number is also put on the revocation list, for everybody. An identity that proves
-    itself anew, by a token, gets certificates again; a key never does.
+    This control plane does not accept it any longer. A serial number is also put on the revocation
+    list, for everybody. An identity that proves itself anew, by a token, gets certificates again; a
+    key never does.
     """
     from mesh_ca import Authority, CaError, RevocationList, is_own_root, load_signer
 
     configure_logging("error")
     if len([given for given in (serial, identity, key) if given]) != 1:
-        fail(["revoke takes one of SERIAL, --identity and --key"])
+        fail(["revoke takes one of SERIAL, --identity and --key"], exit_code=WRONG_CALL)
     try:
         if not is_own_root(ca_dir):
             fail([f"{ca_dir} holds no root of our own: revoke where its authority was made"])
@@ -83,7 +87,7 @@ def revoke(
     except CaError as error:
         fail([str(error)])
     except ValueError as error:
-        fail([f"can't revoke {serial or key!r}: {error}"])
+        fail([f"can't revoke {serial or key!r}: {error}"], exit_code=WRONG_CALL)
     typer.echo(f"{serial or identity or key} is revoked")
     if not serial:
         typer.echo(

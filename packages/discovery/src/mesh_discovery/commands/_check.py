@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mesh_command_line import Form
 from mesh_discovery.commands._options import (
     ALLOW_UNSUPPORTED,
     AS_JSON,
@@ -15,7 +16,6 @@ from mesh_discovery.commands._options import (
     OUTPUT,
     STRICT_NAMESPACES,
     WRONG_CALL,
-    OutputFormat,
     fail,
 )
 
@@ -56,21 +56,16 @@ def check(
         str, typer.Option(envvar="TRUST_DOMAIN", help="Unless the mesh config says another.")
     ] = "cluster.local",
     domain: Annotated[str, typer.Option(help="The DNS suffix of the mesh.")] = "cluster.local",
-    output: Annotated[OutputFormat | None, OUTPUT] = None,
+    output: Annotated[Form | None, OUTPUT] = None,
     as_json: Annotated[bool, AS_JSON] = False,
 ) -> None:
-    r"""Read a configuration and say all that is wrong with it.
+    """Read a configuration and say all that is wrong with it.
 
     Everything is told in one round: mistakes, with which the server would not start, and services,
     subsets and gateways that are named and not there, with which it would start and log a warning.
 
     The exit code is 0 if all is good (notes and warnings do not count), 1 if not, and 2 if the
     command is called wrongly.
-
-    \b
-    mesh-discovery check mesh/
-    mesh-discovery check rules/ --with services/
-    mesh-discovery check mesh/ --against 127.0.0.1:15000
     """
     from mesh_discovery._check import NotComparableError, check_configuration, mesh_local_file
     from mesh_discovery.comparison._sources import SourceError, fetch_held
@@ -93,7 +88,7 @@ def check(
         )
     except (SourceError, NotComparableError) as error:
         fail([f"--against: {error}"])
-    if as_json or output is OutputFormat.JSON:
+    if as_json or output is Form.JSON:
         _print_json(checked)
         raise SystemExit(0 if checked.is_good else 1)
     for note in checked.notes:

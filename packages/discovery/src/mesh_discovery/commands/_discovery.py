@@ -23,6 +23,7 @@ from mesh_discovery.commands._options import (
     MESH_CONFIG,
     MESH_NETWORKS,
     STRICT_NAMESPACES,
+    WRONG_CALL,
     fail,
 )
 from mesh_lifecycle import LogLevelError, configure_logging
@@ -147,7 +148,7 @@ def discovery(  # noqa: PLR0917  (typer reads options by name)
     try:
         configure_logging(log_level, as_json=log_as_json)
     except LogLevelError as error:
-        fail([f"--log-level: {error}"])
+        fail([f"--log-level: {error}"], exit_code=WRONG_CALL)
     flags = Flags(
         config_dir=config_dir,
         mesh_config=mesh_config,
@@ -174,7 +175,7 @@ def discovery(  # noqa: PLR0917  (typer reads options by name)
     try:
         config = read_config(flags, os.environ)
     except SettingsError as error:
-        fail(error.problems)
+        fail(error.problems, exit_code=WRONG_CALL)
     _run(config)
 
 

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable
 from datetime import timedelta
-from enum import StrEnum
 from pathlib import Path
 from typing import NoReturn
 
 import typer
 
+from mesh_command_line import say
 from mesh_configfile import DurationError, parse_duration
 from mesh_discovery import _config
 from mesh_discovery._addresses import split_host_port
@@ -90,14 +90,8 @@ def monitoring_port(text: str) -> tuple[str, int]:
     return host or "127.0.0.1", port
 
 
-class OutputFormat(StrEnum):
-    """The forms of what a command finds."""
-
-    JSON = "json"
-
-
 def fail(sentences: Iterable[str], *, exit_code: int = 1) -> NoReturn:
     """End the command with these sentences on stderr."""
     for sentence in sentences:
-        typer.echo(f"mesh-discovery: {sentence}", err=True)
+        say(sentence, name="mesh-discovery")
     raise SystemExit(exit_code)

@@ -4,11 +4,11 @@ from typing import Annotated
 
 import typer
 
+from mesh_command_line import Form
 from mesh_discovery.commands._options import (
     AS_JSON,
     MONITORING_ADDR,
     OUTPUT,
-    OutputFormat,
     fail,
     monitoring_port,
 )
@@ -17,17 +17,13 @@ from mesh_discovery.commands._options import (
 def status(
     monitoring_addr: Annotated[str, MONITORING_ADDR] = ":15014",
     *,
-    output: Annotated[OutputFormat | None, OUTPUT] = None,
+    output: Annotated[Form | None, OUTPUT] = None,
     as_json: Annotated[bool, AS_JSON] = False,
 ) -> None:
-    r"""Ask a running control plane how things stand.
+    """Ask a running control plane how things stand.
 
     The exit code is 0 if everything is as configured, 1 if not, or if nothing answers, and 2 if the
     command is called wrongly.
-
-    \b
-    mesh-discovery status
-    mesh-discovery status --monitoring-addr 127.0.0.1:15014 -o json
     """
     import json
 
@@ -44,7 +40,7 @@ def status(
     except StatusError as error:
         fail([str(error)])
     problems = tuple(status_problems(document))
-    if as_json or output is OutputFormat.JSON:
+    if as_json or output is Form.JSON:
         typer.echo(json.dumps(document))
     else:
         for line in (*problems, *status_notes(document)):

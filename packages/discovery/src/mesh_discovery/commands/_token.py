@@ -29,7 +29,10 @@ def token(
         str, typer.Option("--audience", help="What --jwt-audience must be.")
     ] = "istio-ca",
 ) -> None:
-    """Make a token, and the key set that the control plane checks it with, for trying things."""
+    """Make a token for trying a control plane by hand.
+
+    The key set that the control plane checks it with is written beside it.
+    """
     from mesh_ca import CaError
     from mesh_discovery.commands._token_files import write_token
 

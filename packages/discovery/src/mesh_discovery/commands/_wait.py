@@ -19,13 +19,11 @@ def wait(
         str, typer.Option("--timeout", help="How long to wait.", metavar="DURATION")
     ] = "30s",
 ) -> None:
-    r"""Wait until every connected proxy has accepted what is saved in the config directory.
+    """Wait until every proxy has accepted what is saved.
 
+    The proxies are those that are connected; what is saved stands in the config directory.
     The exit code is 0 once that is so; 1 if a file is wrong, a proxy refuses, the time is up or
     nothing answers; and 2 if the command is called wrongly.
-
-    \b
-    cp new.yaml mesh/route.yaml && mesh-discovery wait && curl http://shop/
     """
     from mesh_discovery.serve._distribution import NotDistributed, wait_for_distribution
     from mesh_discovery.serve._status import StatusError

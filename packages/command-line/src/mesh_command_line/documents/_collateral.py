@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from mesh_agent_cli.documents._command_tree import Program
-from mesh_agent_cli.documents._completion import Shell, completion_script
-from mesh_agent_cli.documents._manual import man_pages
-from mesh_agent_cli.documents._manual import markdown as markdown_page
+from mesh_command_line.documents._command_tree import Program
+from mesh_command_line.documents._completion import Shell, completion_script
+from mesh_command_line.documents._manual import man_pages
+from mesh_command_line.documents._manual import markdown as markdown_page
 
 
 def collateral(

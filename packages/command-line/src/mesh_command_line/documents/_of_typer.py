@@ -1,4 +1,4 @@
-"""The commands, their arguments and options, as plain values."""
+"""The commands of an application made with typer, as plain values."""
 
 from __future__ import annotations
 
@@ -6,71 +6,28 @@ import inspect
 from collections.abc import Callable, Iterator
 from enum import Enum
 from types import NoneType
-from typing import TYPE_CHECKING, NamedTuple, get_args, get_type_hints
+from typing import TYPE_CHECKING, get_args, get_type_hints
+
+from mesh_command_line.documents._command_tree import Command, Parameter, Program
 
 if TYPE_CHECKING:
     import typer
 
 
-class Parameter(NamedTuple):
-    """An option, or an argument: then `names` is empty.
-
-    metavar: what its value is called; empty for a switch. choices: its values, if they are few.
-    """
-
-    names: tuple[str, ...]
-    metavar: str
-    help: str
-    choices: tuple[str, ...] = ()
-    required: bool = False
-
-
-class Command(NamedTuple):
-    """A sub-command. summary: its first sentence. examples: calls of it."""
-
-    name: str
-    summary: str
-    description: str
-    parameters: tuple[Parameter, ...]
-    examples: tuple[str, ...] = ()
-
-    @property
-    def options(self) -> tuple[Parameter, ...]:
-        """The parameters that have a name."""
-        return tuple(each for each in self.parameters if each.names)
-
-    @property
-    def arguments(self) -> tuple[Parameter, ...]:
-        """The parameters that are told by their place."""
-        return tuple(each for each in self.parameters if not each.names)
-
-    @property
-    def usage(self) -> str:
-        """The words after the command's name."""
-        words = ["[OPTIONS]"] if self.options else []
-        for each in self.arguments:
-            bare = each.metavar.strip("[]")
-            words.append(bare if each.required else f"[{bare}]")
-        return " ".join(words)
-
-
-class Program(NamedTuple):
-    """The whole command."""
-
-    name: str
-    description: str
-    commands: tuple[Command, ...]
-
-
 def program_of(app: typer.Typer, *, name: str) -> Program:
     """Return the commands of an application, sorted, without the hidden ones."""
     commands = [
-        _command(each.name or "", each.callback, each.help, each.epilog)
+        _command(each.name or _name_of(each.callback), each.callback, each.help, each.epilog)
         for each in app.registered_commands
         if each.callback is not None and not each.hidden
     ]
     description = app.info.help if isinstance(app.info.help, str) else ""
     return Program(name, description, tuple(sorted(commands)))
+
+
+def _name_of(function: Callable[..., object]) -> str:
+    """Return the name that typer gives the command of a function."""
+    return function.__name__.lower().replace("_", "-")
 
 
 def _command(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
 from types import MappingProxyType
 
-from mesh_agent_cli.documents._command_tree import Command, Parameter, Program
+from mesh_command_line.documents._command_tree import Command, Parameter, Program
 
 
 class Shell(StrEnum):

@@ -5,22 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from mesh_agent_cli._errors import CliError
-from mesh_agent_cli.documents._command_tree import Command, Parameter, Program
+from mesh_command_line._errors import CommandError
+from mesh_command_line.documents._command_tree import Command, Parameter, Program
 
 EXIT_CODES = (
-    ("0", "done; for status, certs and doctor: all is well"),
-    (
-        "1",
-        "failed, or the reader of the output has gone; for status, certs, doctor: all is not well",
-    ),
+    ("0", "done; where the command judges something: all is well"),
+    ("1", "failed, or the reader of the output has gone; all is not well"),
     ("2", "a wrong call: an unknown command or option, or a value that can't be"),
     ("130", "interrupted (Ctrl-C)"),
 )
 
 
 def write_pages(directory: Path, pages: Mapping[str, str]) -> tuple[Path, ...]:
-    """Write pages by the names of their files; raises CliError."""
+    """Write pages by the names of their files; raises CommandError."""
     written = []
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -28,7 +25,7 @@ def write_pages(directory: Path, pages: Mapping[str, str]) -> tuple[Path, ...]:
             (directory / name).write_text(text, encoding="utf-8")
             written.append(directory / name)
     except OSError as error:
-        raise CliError(f"cannot write to {directory}: {error.strerror}") from None
+        raise CommandError(f"cannot write to {directory}: {error.strerror}") from None
     return tuple(written)
 
 
