@@ -50,6 +50,16 @@ def alive(pid: int) -> bool:
 
 SLEEP = "import time; print('here', flush=True); time.sleep(600)"
 STUBBORN = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {SLEEP}"
+SLOW_TO_STOP = (
+    "import pathlib, signal, time\n"
+    "def stop(*_):\n"
+    "    print('stopping', flush=True)\n"
+    "    while not pathlib.Path('may-end').exists(): time.sleep(0.01)\n"
+    "    raise SystemExit(7)\n"
+    "signal.signal(signal.SIGTERM, stop)\n"
+    "print('here', flush=True)\n"
+    "time.sleep(600)\n"
+)
 WITH_CHILD = (
     "import subprocess, sys, time\n"
     "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
@@ -249,6 +259,32 @@ async def test_one_process_of_a_group_stops_and_the_others_run_on(
         assert second.pid is not None
         assert alive(second.pid)
     assert not alive(second.pid)
+
+
+@pytest.mark.parametrize("role", [Role.APP, Role.AGENT])
+async def test_one_that_is_stopping_when_all_stop_is_given_its_time(
+    make_spec: MakeSpec, guard: Guard, tmp_path: Path, role: Role
+) -> None:
+    spec = make_spec(SLOW_TO_STOP, role=role)
+
+    async def let_end() -> None:
+        await leaving.wait()
+        for _ in range(10):  # leaving the group cancels its tasks meanwhile
+            await asyncio.sleep(0)
+        (tmp_path / "may-end").touch()
+
+    leaving = asyncio.Event()
+    ending = asyncio.create_task(let_end())
+    async with child_group(
+        name="some", on_exit=OnExit.FAIL, kill_now=asyncio.Event(), guard=guard
+    ) as group:
+        child = group.start(spec)
+        await until(lambda: last_lines(spec.log) == ("here",), what="its first words")
+        stopping = asyncio.create_task(group.stop(child))
+        await until(lambda: "stopping" in last_lines(spec.log), what="its stop")
+        leaving.set()
+    await asyncio.gather(stopping, ending)
+    assert child.last_exit == "exit code 7"
 
 
 async def test_a_process_that_waits_can_be_stopped(make_spec: MakeSpec, guard: Guard) -> None:

@@ -166,7 +166,18 @@ class Child:
             return await process.wait()
         finally:
             if process.returncode is None:
-                await self._stop(process)
+                await self._stop_whole(process)
+
+    async def _stop_whole(self, process: asyncio.subprocess.Process) -> None:
+        """Stop the process, even if the block is left meanwhile, which cancels once more.
+
+        So an agent that drains when the mesh is stopped finishes its requests.
+        """
+        stopping = asyncio.create_task(self._stop(process), name=f"stop {self.spec.name}")
+        while not stopping.done():
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait([stopping])
+        stopping.result()
 
     async def _stop(self, process: asyncio.subprocess.Process) -> None:
         """Ask the process to end, wait a while, and leave nothing of its group."""

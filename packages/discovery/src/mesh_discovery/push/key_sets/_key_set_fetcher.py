@@ -90,7 +90,7 @@ class KeySetFetcher:
                 for gone in self._tasks.keys() - self._wanted.keys():
                     self._tasks.pop(gone).cancel()
                     self._fetched.drop(gone)
-                for source in self._wanted.keys() - self._tasks.keys():
+                for source in [each for each in self._wanted if each not in self._tasks]:
                     self._tasks[source] = group.create_task(self._keep(source))
                 await self._other_wanted.wait()
 
