@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from envoy.extensions.filters.network.tcp_proxy.v3.tcp_proxy_pb2 import TcpProxy
 
 from mesh_configfile import field_name
-from mesh_discovery.config.kinds._headers import OF_TAGS, format_mistake
+from mesh_discovery.config.kinds.formats._commands import OF_TAGS, format_mistake
 from mesh_discovery.envoy_api._constraints import constraint_mistakes
 from mesh_discovery.envoy_api._message_types import content_type, type_in
 from mesh_discovery.generate._messages import route_pb2

@@ -9,7 +9,7 @@ from typing import Any as Unchecked
 from envoy.config.core.v3 import substitution_format_string_pb2
 from google.protobuf.struct_pb2 import Struct, Value
 
-from mesh_discovery.config.kinds._headers import OF_TAGS, format_mistake
+from mesh_discovery.config.kinds.formats._commands import OF_TAGS, format_mistake
 from mesh_discovery.envoy_api._message_types import unpacked
 
 _Line = substitution_format_string_pb2.SubstitutionFormatString

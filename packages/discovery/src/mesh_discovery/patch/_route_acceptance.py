@@ -6,7 +6,7 @@ Seen with Envoy 1.36 and 1.40.
 from collections import Counter
 from collections.abc import Iterator
 
-from mesh_discovery.config.kinds._headers import header_value_mistake
+from mesh_discovery.config.kinds.formats._commands import header_value_mistake
 from mesh_discovery.generate._messages import route_pb2
 from mesh_discovery.patch._merging import Configured
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from log_expressions import NOT_VOUCHED_FOR, REFUSED, TAKEN
-from mesh_discovery.config.kinds.telemetry._expressions import expression_mistake, unknown_names
+from mesh_discovery.config.kinds.formats._expressions import expression_mistake, unknown_names
 
 
 @pytest.mark.parametrize("text", TAKEN)

@@ -5,8 +5,8 @@ import pytest
 from mesh_configfile import Duration
 from mesh_configfile.shapes import Finding
 from mesh_discovery.config.kinds import _checks as checks
-from mesh_discovery.config.kinds._headers import header_value_mistake
 from mesh_discovery.config.kinds._regular_expressions import regex_mistake
+from mesh_discovery.config.kinds.formats._commands import header_value_mistake
 
 VALUES = [
     "",

@@ -11,7 +11,6 @@ from mesh_discovery.config.kinds._checks import (
     export_to_mistakes,
     is_wildcard_host,
 )
-from mesh_discovery.config.kinds._headers import OF_LOGS, format_mistake
 from mesh_discovery.config.kinds._kind import Kind
 from mesh_discovery.config.kinds._metadata import Metadata
 from mesh_discovery.config.kinds.destination_rule._connection_pool import (
@@ -23,6 +22,7 @@ from mesh_discovery.config.kinds.destination_rule._pool_mistakes import (
     outlier_mistakes,
     pool_mistakes,
 )
+from mesh_discovery.config.kinds.formats._commands import OF_LOGS, format_mistake
 from mesh_discovery.config.kinds.gateway._tls_rules import CIPHERS
 from mesh_discovery.config.kinds.mesh_config._proxy_config import proxy_config_mistakes
 from mesh_discovery.config.kinds.mesh_config._spec import LogEncoding, MeshConfigSpec, MeshTls

@@ -16,7 +16,7 @@ from mesh_configfile.shapes import Finding
 from mesh_discovery._addresses import split_host_port
 from mesh_discovery.config.kinds._checks import duration_mistake
 from mesh_discovery.config.kinds._fields import SpecFields, Unchecked
-from mesh_discovery.config.kinds._headers import header_value_mistake
+from mesh_discovery.config.kinds.formats._commands import header_value_mistake
 from mesh_discovery.config.kinds.mesh_config._interception import InterceptionMode
 
 _Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]

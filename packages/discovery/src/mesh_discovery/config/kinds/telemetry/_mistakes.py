@@ -5,10 +5,10 @@ from collections.abc import Iterator, Sequence
 from mesh_configfile import FieldPath
 from mesh_configfile.shapes import Finding
 from mesh_discovery.config.kinds._checks import duration_mistake, is_header_name, percent_mistake
-from mesh_discovery.config.kinds._headers import OF_TAGS, format_mistake
 from mesh_discovery.config.kinds._metadata import Metadata
 from mesh_discovery.config.kinds._selection import selection_mistakes
-from mesh_discovery.config.kinds.telemetry._expressions import (
+from mesh_discovery.config.kinds.formats._commands import OF_TAGS, format_mistake
+from mesh_discovery.config.kinds.formats._expressions import (
     ATTRIBUTES,
     expression_mistake,
     unknown_names,

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from mesh_configfile import FieldPath
 from mesh_configfile.shapes import Finding
 from mesh_discovery.config.kinds._checks import is_header_name
-from mesh_discovery.config.kinds._headers import header_value_mistake
+from mesh_discovery.config.kinds.formats._commands import header_value_mistake
 from mesh_discovery.config.kinds.virtual_service._actions import HttpRewrite
 from mesh_discovery.config.kinds.virtual_service._destinations import Headers
 

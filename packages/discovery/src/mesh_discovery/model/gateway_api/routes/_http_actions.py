@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from mesh_configfile import Duration, FieldPath
-from mesh_discovery.config.kinds._headers import header_value_mistake
+from mesh_discovery.config.kinds.formats._commands import header_value_mistake
 from mesh_discovery.config.kinds.gateway_api._grpc_route import GrpcBackend
 from mesh_discovery.config.kinds.gateway_api._headers import HeaderFilter
 from mesh_discovery.config.kinds.gateway_api._http_filters import (

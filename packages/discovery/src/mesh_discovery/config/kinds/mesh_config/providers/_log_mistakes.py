@@ -7,7 +7,7 @@ from mesh_configfile import FieldPath
 from mesh_configfile.shapes import Finding
 from mesh_discovery.config.kinds._checks import is_header_name
 from mesh_discovery.config.kinds._fields import Unchecked
-from mesh_discovery.config.kinds._headers import OF_LOGS, OF_TAGS, format_mistake
+from mesh_discovery.config.kinds.formats._commands import OF_LOGS, OF_TAGS, format_mistake
 from mesh_discovery.config.kinds.mesh_config.providers._loggers import (
     FileLog,
     HttpLogService,

@@ -9,7 +9,7 @@ from mesh_configfile import Duration, FieldPath
 from mesh_configfile.shapes import Finding
 from mesh_discovery._addresses import is_host
 from mesh_discovery.config.kinds._checks import duration_mistake, is_dns_label, is_header_name
-from mesh_discovery.config.kinds._headers import header_value_mistake
+from mesh_discovery.config.kinds.formats._commands import header_value_mistake
 from mesh_discovery.config.kinds.mesh_config.providers._authorizers import (
     GrpcAuthorizer,
     HttpAuthorizer,

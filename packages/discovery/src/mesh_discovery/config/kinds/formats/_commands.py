@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 
 from mesh_discovery.config.kinds._checks import has_control_characters
-from mesh_discovery.config.kinds.telemetry._expressions import expression_mistake
+from mesh_discovery.config.kinds.formats._expressions import expression_mistake
 
 _COMMAND = re.compile(r"%([A-Z0-9_]+)(?:\((.*?)\))?(:[0-9]+)?%")
 

@@ -8,7 +8,7 @@ messages, and the conversion to `string`.
 from collections.abc import Mapping
 
 from mesh_discovery.config.kinds._regular_expressions import regex_mistake
-from mesh_discovery.config.kinds.telemetry._tokens import (
+from mesh_discovery.config.kinds.formats._tokens import (
     ExpressionError,
     Token,
     plain_text,
