@@ -43,8 +43,6 @@ from mesh_discovery.model.namespaces._host_owners import NO_OWNERS, HostOwners, 
 from mesh_discovery.model.policies._key_sets import NO_KEY_SETS, KeySets
 from mesh_discovery.model.policies._workload_rules import WorkloadRules
 from mesh_discovery.model.registry._made_services import MadeServices, made_of
-from mesh_discovery.model.registry._service_settings import Place
-from mesh_discovery.model.registry._workload_endpoints import same_pod
 from mesh_discovery.model.sidecars._indices import Indices
 from mesh_discovery.model.sidecars._sidecars import Sidecars
 from mesh_discovery.model.virtual_services._expression_budget import VirtualHostCounts
@@ -52,6 +50,8 @@ from mesh_discovery.model.virtual_services._virtual_services import (
     VirtualServices,
     VirtualServiceSettings,
 )
+from mesh_discovery.model.workloads._service_settings import Place
+from mesh_discovery.model.workloads._workload_endpoints import same_pod
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -15,7 +15,7 @@ from mesh_discovery.config._snapshot import Snapshot
 from mesh_discovery.model._model import MeshModel, build_model
 from mesh_discovery.model.policies._key_sets import NO_KEY_SETS
 from mesh_discovery.model.policies._wanted_key_sets import wanted_key_sets
-from mesh_discovery.model.registry._service_settings import Place
+from mesh_discovery.model.workloads._service_settings import Place
 from mesh_discovery.plan.reachability._judgement import Judgement, judge
 from mesh_discovery.push._changes import difference
 from mesh_discovery.push._gateway_names import GatewayNames

@@ -10,8 +10,8 @@ from mesh_discovery.config.kinds.kubernetes._endpoint_slice import (
     TargetReference,
 )
 from mesh_discovery.config.kinds.kubernetes._endpoints import EndpointsFields
-from mesh_discovery.model.registry._object_changes import changed_objects
-from mesh_discovery.model.registry._workload_endpoints import same_pod
+from mesh_discovery.model.workloads._object_changes import changed_objects
+from mesh_discovery.model.workloads._workload_endpoints import same_pod
 
 Name = tuple[str, str]
 """Namespace and name."""

@@ -26,13 +26,13 @@ from mesh_discovery.config.kinds.kubernetes._service import (
 from mesh_discovery.model._services import Endpoint, Health, Port, Registry, Service
 from mesh_discovery.model.kubernetes._cluster import ByService, Pods
 from mesh_discovery.model.kubernetes._published_endpoints import published_endpoints
-from mesh_discovery.model.registry._service_settings import ServiceSettings
-from mesh_discovery.model.registry._workload_endpoints import (
+from mesh_discovery.model.workloads._service_settings import ServiceSettings
+from mesh_discovery.model.workloads._workload_endpoints import (
     pod_endpoint,
     pod_health,
     workload_endpoint,
 )
-from mesh_discovery.model.registry._workloads import Workloads
+from mesh_discovery.model.workloads._workloads import Workloads
 
 ACCOUNTS = "alpha.istio.io/kubernetes-serviceaccounts"
 SESSION_COOKIE_LABEL = "istio.io/persistent-session"

@@ -18,8 +18,8 @@ from mesh_discovery.config.kinds.kubernetes._endpoints import (
 from mesh_discovery.config.kinds.kubernetes._service import IpFamily
 from mesh_discovery.model._services import Endpoint, Health
 from mesh_discovery.model.kubernetes._cluster import Pods
-from mesh_discovery.model.registry._service_settings import ServiceSettings
-from mesh_discovery.model.registry._workload_endpoints import pod_endpoint
+from mesh_discovery.model.workloads._service_settings import ServiceSettings
+from mesh_discovery.model.workloads._workload_endpoints import pod_endpoint
 
 Ports = tuple[tuple[str, int], ...]
 

@@ -18,8 +18,8 @@ from mesh_discovery.model.namespaces._host_owners import HostOwners
 from mesh_discovery.model.registry._combined_services import Combined, combine, recombine
 from mesh_discovery.model.registry._service_entries import services_of_entry
 from mesh_discovery.model.registry._service_inputs import ServiceInputs, SourceKey, inputs_of
-from mesh_discovery.model.registry._service_settings import Place
 from mesh_discovery.model.registry._touched_sources import touched_sources
+from mesh_discovery.model.workloads._service_settings import Place
 
 
 @dataclass(frozen=True, kw_only=True)

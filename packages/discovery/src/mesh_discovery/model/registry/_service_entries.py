@@ -13,15 +13,15 @@ from mesh_discovery.config.kinds._service_entry import (
 from mesh_discovery.config.kinds.kubernetes._pod import PodStatus
 from mesh_discovery.model._auto_addresses import Key, auto_addresses
 from mesh_discovery.model._services import Endpoint, Health, Port, Service
-from mesh_discovery.model.registry._service_settings import ServiceSettings
-from mesh_discovery.model.registry._workload_endpoints import (
+from mesh_discovery.model.workloads._service_settings import ServiceSettings
+from mesh_discovery.model.workloads._workload_endpoints import (
     entry_endpoint,
     is_reached,
     pod_endpoint,
     pod_health,
     workload_endpoint,
 )
-from mesh_discovery.model.registry._workloads import Workloads
+from mesh_discovery.model.workloads._workloads import Workloads
 
 _BY_NAME = (Resolution.DNS, Resolution.DNS_ROUND_ROBIN)
 

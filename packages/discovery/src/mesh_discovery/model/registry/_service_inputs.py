@@ -25,13 +25,13 @@ from mesh_discovery.model.kubernetes._kubernetes_services import ClusterObjects
 from mesh_discovery.model.namespaces._host_owners import HostOwners
 from mesh_discovery.model.registry._allocation import allocated_addresses
 from mesh_discovery.model.registry._selectors import Selectors
-from mesh_discovery.model.registry._service_settings import (
+from mesh_discovery.model.workloads._service_settings import (
     Place,
     ServiceSettings,
     node_localities,
 )
-from mesh_discovery.model.registry._workload_endpoints import same_pod
-from mesh_discovery.model.registry._workloads import Workloads
+from mesh_discovery.model.workloads._workload_endpoints import same_pod
+from mesh_discovery.model.workloads._workloads import Workloads
 
 SourceKey = tuple[str, str, str]
 """Kind, namespace and name of the object that services are made of."""

@@ -10,11 +10,11 @@ from mesh_discovery.model._auto_addresses import Key
 from mesh_discovery.model._services import Service
 from mesh_discovery.model.kubernetes._cluster import service_of
 from mesh_discovery.model.kubernetes._kubernetes_services import ClusterObjects
-from mesh_discovery.model.registry._object_changes import changed_objects
 from mesh_discovery.model.registry._service_inputs import ServiceInputs, SourceKey
-from mesh_discovery.model.registry._service_settings import Place
-from mesh_discovery.model.registry._workload_endpoints import same_pod
-from mesh_discovery.model.registry._workloads import labels_of
+from mesh_discovery.model.workloads._object_changes import changed_objects
+from mesh_discovery.model.workloads._service_settings import Place
+from mesh_discovery.model.workloads._workload_endpoints import same_pod
+from mesh_discovery.model.workloads._workloads import labels_of
 
 
 def touched_sources(

@@ -19,8 +19,8 @@ from mesh_discovery.config.kinds.kubernetes._pod import PodSpec
 from mesh_discovery.model._model import MeshModel, changed_services
 from mesh_discovery.model._services import Endpoint, Labels
 from mesh_discovery.model.gateway_api._servers import NAME_LABEL
-from mesh_discovery.model.registry._object_changes import changed_objects
-from mesh_discovery.model.registry._workloads import labels_of
+from mesh_discovery.model.workloads._object_changes import changed_objects
+from mesh_discovery.model.workloads._workloads import labels_of
 
 
 class AccountWorkload(NamedTuple):

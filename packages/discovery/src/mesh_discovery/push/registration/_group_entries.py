@@ -22,7 +22,7 @@ from mesh_discovery.config.kinds._workload_group import (
     is_allowed,
     registering_account,
 )
-from mesh_discovery.model.registry._workload_endpoints import HEALTH_CHECKED
+from mesh_discovery.model.workloads._workload_endpoints import HEALTH_CHECKED
 
 GROUP = "AUTO_REGISTER_GROUP"
 """The metadata of a node that names the group."""

@@ -15,7 +15,7 @@ from mesh_discovery.config._objects import ConfigObject
 from mesh_discovery.config._snapshot import Snapshot, with_objects
 from mesh_discovery.config.kinds._workload_entry import WORKLOAD_ENTRY
 from mesh_discovery.config.kinds._workload_group import WORKLOAD_GROUP
-from mesh_discovery.model.registry._service_settings import Place
+from mesh_discovery.model.workloads._service_settings import Place
 from mesh_discovery.push.registration._allowance import Allowance
 from mesh_discovery.push.registration._group_entries import (
     Registrant,

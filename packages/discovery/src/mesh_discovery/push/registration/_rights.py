@@ -15,7 +15,7 @@ from mesh_discovery.config.kinds._workload_group import (
     is_allowed,
     registering_account,
 )
-from mesh_discovery.model.registry._service_settings import Place
+from mesh_discovery.model.workloads._service_settings import Place
 from mesh_discovery.plan._accounts import accounts_in
 from mesh_discovery.plan._proxy import Proxy
 from mesh_discovery.push.registration._group_entries import GROUP, Registrant

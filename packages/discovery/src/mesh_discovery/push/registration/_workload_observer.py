@@ -14,7 +14,7 @@ import grpc
 from mesh_discovery.config._objects import ConfigObject
 from mesh_discovery.config.kinds._workload_entry import WORKLOAD_ENTRY
 from mesh_discovery.config.kinds._workload_group import WORKLOAD_GROUP
-from mesh_discovery.model.registry._service_settings import Place
+from mesh_discovery.model.workloads._service_settings import Place
 from mesh_discovery.plan._proxy import Proxy
 from mesh_discovery.push._config_store import ConfigStore
 from mesh_discovery.push.registration._group_entries import GROUP

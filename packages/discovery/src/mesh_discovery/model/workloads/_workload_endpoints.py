@@ -7,11 +7,11 @@ from mesh_discovery.config.kinds._workload_entry import WorkloadEntrySpec, Workl
 from mesh_discovery.config.kinds.kubernetes._pod import PodSpec, PodStatus
 from mesh_discovery.model._networks import NETWORK_LABEL
 from mesh_discovery.model._services import Endpoint, Health
-from mesh_discovery.model.registry._service_settings import (
+from mesh_discovery.model.workloads._service_settings import (
     ServiceSettings,
     label_locality,
 )
-from mesh_discovery.model.registry._workloads import labels_of
+from mesh_discovery.model.workloads._workloads import labels_of
 
 WORKLOAD_NAME_LABEL = "service.istio.io/workload-name"
 HEALTH_CHECKED = "proxy.istio.io/health-checks-enabled"

@@ -6,7 +6,7 @@ from functools import cached_property
 
 from mesh_discovery.config._objects import ConfigObject
 from mesh_discovery.config.kinds._workload_entry import WorkloadEntrySpec
-from mesh_discovery.model.registry._object_changes import Same, changed_objects, same_content
+from mesh_discovery.model.workloads._object_changes import Same, changed_objects, same_content
 
 Labels = Mapping[str, str]
 
