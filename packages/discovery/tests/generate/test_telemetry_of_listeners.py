@@ -8,7 +8,7 @@ import pytest
 from mesh_discovery.generate.telemetry._lines import DEFAULT_TEXT, line_format
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.plan._proxy import Proxy
-from mesh_discovery.plan.telemetry._values import JsonLine, TextLine
+from mesh_discovery.plan._resolved_telemetry import JsonLine, TextLine
 from mesh_discovery.push.context._context import PushContext
 from planes import as_json
 from proxies import proxy_of

@@ -4,9 +4,7 @@ import pytest
 
 from mesh_discovery.config.kinds.telemetry._spec import WorkloadMode
 from mesh_discovery.model._model import MeshModel
-from mesh_discovery.plan.telemetry._access_logs import mesh_logs
-from mesh_discovery.plan.telemetry._telemetry import settings_of
-from mesh_discovery.plan.telemetry._values import (
+from mesh_discovery.plan._resolved_telemetry import (
     AccessLog,
     FileTarget,
     JsonLine,
@@ -14,6 +12,8 @@ from mesh_discovery.plan.telemetry._values import (
     ServiceTarget,
     TextLine,
 )
+from mesh_discovery.plan.telemetry._access_logs import mesh_logs
+from mesh_discovery.plan.telemetry._telemetry import settings_of
 from telemetry_objects import ALS, ROOT, SERVICE, Build, found, mesh, proxy, telemetry
 
 

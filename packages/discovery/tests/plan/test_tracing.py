@@ -4,8 +4,8 @@ import pytest
 
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.plan._proxy import Proxy
+from mesh_discovery.plan._resolved_telemetry import Tag, Tracing
 from mesh_discovery.plan.telemetry._telemetry import telemetry_of
-from mesh_discovery.plan.telemetry._values import Tag, Tracing
 from mesh_discovery.plan.telemetry._workload_tags import workload_tags
 from proxies import proxy_of
 from telemetry_objects import ALS, ROOT, SERVICE, Build, found, mesh, proxy, telemetry

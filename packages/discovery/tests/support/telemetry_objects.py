@@ -7,8 +7,8 @@ import yaml
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.plan._provider_services import ProviderService
 from mesh_discovery.plan._proxy import Proxy
+from mesh_discovery.plan._resolved_telemetry import Telemetry
 from mesh_discovery.plan.telemetry._telemetry import telemetry_of
-from mesh_discovery.plan.telemetry._values import Telemetry
 from proxies import proxy_of
 from xds_server import Node
 

@@ -16,7 +16,7 @@ from mesh_discovery.config.kinds.mesh_config._proxy_config import (
     ProxyConfig,
     proxy_config_mistakes,
 )
-from mesh_discovery.plan.telemetry._values import Telemetry
+from mesh_discovery.plan._resolved_telemetry import Telemetry
 
 log = logging.getLogger(__name__)
 

@@ -15,7 +15,6 @@ from mesh_configfile import Duration
 from mesh_discovery._addresses import peer_ip
 from mesh_discovery.config.kinds.mesh_config._interception import InterceptionMode
 from mesh_discovery.config.kinds.mesh_config._proxy_config import DRAIN_TIME
-from mesh_discovery.plan._accounts import accounts_in
 from mesh_discovery.plan._proxy import (
     NodeError,
     NotServedError,
@@ -23,6 +22,7 @@ from mesh_discovery.plan._proxy import (
     as_stranger,
     parse_proxy,
 )
+from mesh_discovery.push._accounts import accounts_in
 from mesh_discovery.serve._drain_time import drain_time_of
 from xds_server import Admission, Node, Peer, Refused
 

@@ -22,14 +22,14 @@ from mesh_discovery.generate._messages import (
 from mesh_discovery.generate._messages import config_source_pb2 as source_pb2
 from mesh_discovery.generate.telemetry._lines import DEFAULT_TEXT, line_format
 from mesh_discovery.plan._proxy_settings import ProxySettings
-from mesh_discovery.plan.telemetry._telemetry import side_of
-from mesh_discovery.plan.telemetry._values import (
+from mesh_discovery.plan._resolved_telemetry import (
     AccessLog,
     FileTarget,
     OtelTarget,
     ServiceTarget,
     Target,
 )
+from mesh_discovery.plan.telemetry._telemetry import side_of
 
 _MOST_LOGGERS = 256
 

@@ -11,7 +11,7 @@ from mesh_discovery.generate._messages import (
     struct_pb2,
     substitution_format_string_pb2,
 )
-from mesh_discovery.plan.telemetry._values import JsonLine, TextLine
+from mesh_discovery.plan._resolved_telemetry import JsonLine, TextLine
 
 _FIELDS = {
     "start_time": "%START_TIME%",

@@ -39,7 +39,7 @@ from mesh_discovery.generate._messages import (
     wrappers_pb2,
 )
 from mesh_discovery.plan._provider_services import ProviderService
-from mesh_discovery.plan.telemetry._values import Tag, TracedBy, Tracing
+from mesh_discovery.plan._resolved_telemetry import Tag, TracedBy, Tracing
 
 _Manager = http_connection_manager_pb2.HttpConnectionManager
 _CustomTag = custom_tag_pb2.CustomTag

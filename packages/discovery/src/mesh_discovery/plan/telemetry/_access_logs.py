@@ -15,9 +15,7 @@ from mesh_discovery.config.kinds.mesh_config.providers._provider import Logger
 from mesh_discovery.config.kinds.telemetry._spec import AccessLogging, TelemetrySpec, WorkloadMode
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.plan._provider_services import provider_service
-from mesh_discovery.plan.telemetry._levels import is_about
-from mesh_discovery.plan.telemetry._providers import BUILT_IN_LOG, providers_of
-from mesh_discovery.plan.telemetry._values import (
+from mesh_discovery.plan._resolved_telemetry import (
     AccessLog,
     FileTarget,
     JsonLine,
@@ -27,6 +25,8 @@ from mesh_discovery.plan.telemetry._values import (
     Target,
     TextLine,
 )
+from mesh_discovery.plan.telemetry._levels import is_about
+from mesh_discovery.plan.telemetry._providers import BUILT_IN_LOG, providers_of
 
 STANDARD_OUTPUT = "/dev/stdout"
 BOOTSTRAP_SERVICE = "envoy_accesslog_service"

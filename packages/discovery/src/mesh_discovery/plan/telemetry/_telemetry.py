@@ -8,11 +8,11 @@ from mesh_discovery.model._model import MeshModel
 from mesh_discovery.model._services import Service
 from mesh_discovery.plan._proxy import Proxy
 from mesh_discovery.plan._proxy_settings import ProxySettings
+from mesh_discovery.plan._resolved_telemetry import SideTelemetry, Telemetry
 from mesh_discovery.plan._workload import workload_of
 from mesh_discovery.plan.telemetry._access_logs import logs_of, mesh_logs
 from mesh_discovery.plan.telemetry._levels import levels
 from mesh_discovery.plan.telemetry._tracing import TracedProxy, bootstrap_tracing, tracing_of
-from mesh_discovery.plan.telemetry._values import SideTelemetry, Telemetry
 
 
 def settings_of(

@@ -16,9 +16,9 @@ from mesh_discovery.model._model import MeshModel
 from mesh_discovery.model._services import Service
 from mesh_discovery.plan._provider_services import provider_service
 from mesh_discovery.plan._proxy import Proxy
+from mesh_discovery.plan._resolved_telemetry import Tag, TracedBy, Tracing
 from mesh_discovery.plan.telemetry._levels import is_about
 from mesh_discovery.plan.telemetry._providers import providers_of
-from mesh_discovery.plan.telemetry._values import Tag, TracedBy, Tracing
 from mesh_discovery.plan.telemetry._workload_tags import workload_tags
 
 _T = TypeVar("_T")

@@ -1,7 +1,7 @@
 """Istio's tags of spans about the workload of the proxy that makes them."""
 
 from mesh_discovery.plan._proxy import Proxy
-from mesh_discovery.plan.telemetry._values import Tag
+from mesh_discovery.plan._resolved_telemetry import Tag
 
 _METADATA = "xds.node.metadata"
 _LABELS = f"{_METADATA}['LABELS']"

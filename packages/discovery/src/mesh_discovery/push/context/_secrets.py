@@ -3,7 +3,6 @@
 from mesh_discovery.generate.gateway._secrets import secret
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.model._secrets import KeyPair, NoSecret, Roots, SecretName
-from mesh_discovery.plan._accounts import accounts_in
 from mesh_discovery.plan._proxy import Proxy
 from mesh_discovery.plan.gateway._account_workloads import AccountWorkload, account_workloads
 from mesh_discovery.plan.gateway._secret_access import (
@@ -12,6 +11,7 @@ from mesh_discovery.plan.gateway._secret_access import (
     named_secrets,
 )
 from mesh_discovery.plan.gateway._target_ports import served_hosts
+from mesh_discovery.push._accounts import accounts_in
 from mesh_discovery.push.context._cache import Cache
 from xds_server import Resource
 

@@ -16,8 +16,8 @@ from mesh_discovery.config.kinds._workload_group import (
     registering_account,
 )
 from mesh_discovery.model.workloads._service_settings import Place
-from mesh_discovery.plan._accounts import accounts_in
 from mesh_discovery.plan._proxy import Proxy
+from mesh_discovery.push._accounts import accounts_in
 from mesh_discovery.push.registration._group_entries import GROUP, Registrant
 
 ENTRY = "WORKLOAD_ENTRY"
