@@ -12,7 +12,7 @@ from mesh_discovery.config.kinds.kubernetes._service import KUBERNETES_SERVICE
 from mesh_discovery.model._model import MeshModel, build_model
 from mesh_discovery.model._networks import NetworkGateway
 from mesh_discovery.plan.reachability._judgement import judge
-from mesh_discovery.push._changes import difference
+from mesh_discovery.push.changes._difference import difference
 from mesh_objects import object_of, pod, service, service_entry, slice_of, snapshot, workload_entry
 
 N2 = {"topology.istio.io/network": "n2"}

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from mesh_discovery.model._model import MeshModel
-from mesh_discovery.push._changes import difference
+from mesh_discovery.push.changes._difference import difference
 from planes import WEB, Documents, entry, workload
 from xds_server import ConfigKey
 

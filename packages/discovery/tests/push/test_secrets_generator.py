@@ -18,9 +18,9 @@ from mesh_discovery.config.kinds.kubernetes._secret import SecretFields
 from mesh_discovery.model._model import MeshModel, build_model
 from mesh_discovery.plan._proxy import Proxy
 from mesh_discovery.push._affected import needs_push
-from mesh_discovery.push._changes import difference
 from mesh_discovery.push._secrets import SecretsGenerator
 from mesh_discovery.push._served_context import ServedContext
+from mesh_discovery.push.changes._difference import difference
 from mesh_objects import object_of, pod, service_entry, workload_entry
 from mesh_testkit.certificates import Authority
 from proxies import proxy_of

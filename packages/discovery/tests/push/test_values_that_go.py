@@ -7,7 +7,7 @@ from destination_rules import rule
 from mesh_discovery import ConfigLoader
 from mesh_discovery.model._model import MeshModel, build_model
 from mesh_discovery.plan._proxy import Proxy
-from mesh_discovery.push.context._cache import Cache
+from mesh_discovery.push._cache import Cache
 from mesh_discovery.push.context._context import PushContext
 from planes import entry
 from proxies import proxy_of

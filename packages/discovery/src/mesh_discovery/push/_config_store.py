@@ -17,9 +17,9 @@ from mesh_discovery.model.policies._key_sets import NO_KEY_SETS
 from mesh_discovery.model.policies._wanted_key_sets import wanted_key_sets
 from mesh_discovery.model.workloads._service_settings import Place
 from mesh_discovery.plan.reachability._judgement import Judgement, judge
-from mesh_discovery.push._changes import difference
 from mesh_discovery.push._gateway_names import GatewayNames
 from mesh_discovery.push._served_context import ServedContext
+from mesh_discovery.push.changes._difference import difference
 from mesh_discovery.push.key_sets._key_set_fetcher import KeySetFetcher
 from xds_server import PushRequest
 

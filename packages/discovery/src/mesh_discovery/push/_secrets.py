@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 from mesh_discovery.model._secrets import NoSecret, parse_secret_name, secrets_of
 from mesh_discovery.plan._proxy import Proxy
-from mesh_discovery.push._config_keys import Changed
 from mesh_discovery.push._served_context import ServedContext
+from mesh_discovery.push.changes._config_keys import Changed
 from mesh_lifecycle import RepeatLog
 from xds_server import Client, Generated, PushRequest, Watch
 

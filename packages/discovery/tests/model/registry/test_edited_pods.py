@@ -20,8 +20,8 @@ from mesh_discovery.config._snapshot import Snapshot, edited_snapshot
 from mesh_discovery.config.kinds.kubernetes._pod import POD
 from mesh_discovery.model._model import MeshModel, build_model
 from mesh_discovery.plan.gateway._account_workloads import account_workloads, known_labels
-from mesh_discovery.push._changes import difference
 from mesh_discovery.push._config_store import ConfigStore
+from mesh_discovery.push.changes._difference import difference
 from mesh_objects import pod, service, service_entry, slice_of, snapshot
 from xds_server import PushRequest
 

@@ -17,9 +17,9 @@ from mesh_discovery.config._snapshot import Snapshot
 from mesh_discovery.model._model import MeshModel, build_model
 from mesh_discovery.plan._proxy import Proxy
 from mesh_discovery.push._affected import needs_push
-from mesh_discovery.push._changes import difference
 from mesh_discovery.push._generators import generators
 from mesh_discovery.push._served_context import ServedContext
+from mesh_discovery.push.changes._difference import difference
 from mesh_discovery.push.context._context import PushContext
 from xds_server import Client, Generated, Node, PushRequest, Resource, Watch, type_urls
 

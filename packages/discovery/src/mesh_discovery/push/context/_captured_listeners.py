@@ -31,9 +31,9 @@ from mesh_discovery.plan.capture._listeners import (
 from mesh_discovery.plan.capture._outbound import CapturedOutbound, plan_captured_outbound
 from mesh_discovery.plan.policies._inbound_policies import InboundPolicies, inbound_policies
 from mesh_discovery.plan.telemetry._telemetry import settings_of
-from mesh_discovery.push.context._cache import Cache
+from mesh_discovery.push._cache import Cache
+from mesh_discovery.push.changes._model_change import ModelChange
 from mesh_discovery.push.context._made_listeners import MadeListeners, OfListener
-from mesh_discovery.push.context._model_change import ModelChange
 from mesh_discovery.push.context._named import named
 from mesh_discovery.push.context._scopes import MOST_OWN, MOST_SCOPES, Scopes
 from mesh_discovery.push.context._shapes import CapturedListenerShape, CapturedOutboundShape

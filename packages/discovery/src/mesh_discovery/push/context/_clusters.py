@@ -28,10 +28,10 @@ from mesh_discovery.plan._inbound import Application
 from mesh_discovery.plan._place import NOWHERE, Place
 from mesh_discovery.plan._traffic_policy import Policy, effective_policy
 from mesh_discovery.plan.capture._inbound import CapturedInbound
-from mesh_discovery.push.clients._clients import Clients, OfServices, client_of
-from mesh_discovery.push.clients._rule_change import RuleChanges
-from mesh_discovery.push.context._cache import Cache
-from mesh_discovery.push.context._model_change import ModelChange
+from mesh_discovery.push._cache import Cache
+from mesh_discovery.push._clients import Clients, OfServices, client_of
+from mesh_discovery.push.changes._model_change import ModelChange
+from mesh_discovery.push.changes._rule_change import RuleChanges
 from mesh_discovery.push.context._named import named
 from mesh_discovery.push.context._scopes import MOST_OWN, MOST_SCOPES, Scopes
 from mesh_discovery.push.context._shapes import ClusterShape

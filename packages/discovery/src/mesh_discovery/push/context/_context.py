@@ -16,12 +16,12 @@ from mesh_discovery.plan._outbound import Conflict, OutboundPlan
 from mesh_discovery.plan._place import NOWHERE, Place
 from mesh_discovery.plan._proxy import Proxy
 from mesh_discovery.plan.gateway._servers import LeftOut
-from mesh_discovery.push.clients._clients import Clients
+from mesh_discovery.push._clients import Clients
+from mesh_discovery.push.changes._model_change import ModelChange
 from mesh_discovery.push.context._captured_listeners import CapturedListeners
 from mesh_discovery.push.context._clusters import Clusters
 from mesh_discovery.push.context._endpoints import Endpoints
 from mesh_discovery.push.context._listeners import Listeners
-from mesh_discovery.push.context._model_change import ModelChange
 from mesh_discovery.push.context._name_tables import NameTables
 from mesh_discovery.push.context._proxyless import ProxylessContext
 from mesh_discovery.push.context._routers import Routers

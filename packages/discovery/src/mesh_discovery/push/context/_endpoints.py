@@ -18,11 +18,11 @@ from mesh_discovery.plan import _envoy_names as names
 from mesh_discovery.plan._client import Client
 from mesh_discovery.plan._discovery import has_addresses
 from mesh_discovery.plan._place import Place
-from mesh_discovery.push.clients._clients import Clients, OfServices, client_of
-from mesh_discovery.push.clients._rule_change import RuleChanges
-from mesh_discovery.push.context._cache import MOST_NAMES, Cache
+from mesh_discovery.push._cache import MOST_NAMES, Cache
+from mesh_discovery.push._clients import Clients, OfServices, client_of
+from mesh_discovery.push.changes._model_change import ModelChange
+from mesh_discovery.push.changes._rule_change import RuleChanges
 from mesh_discovery.push.context._cluster_names import ClusterNames
-from mesh_discovery.push.context._model_change import ModelChange
 from mesh_discovery.push.context._scopes import Scopes
 from mesh_discovery.push.context._shapes import EndpointShape
 from mesh_protos import type_urls

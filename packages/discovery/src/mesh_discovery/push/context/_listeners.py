@@ -13,7 +13,7 @@ from mesh_discovery.plan.l4._chains import TcpChain
 from mesh_discovery.plan.l4._scoped import routes_in, targets_in
 from mesh_discovery.plan.policies._inbound_policies import InboundPolicies, inbound_policies
 from mesh_discovery.plan.telemetry._telemetry import settings_of
-from mesh_discovery.push.context._cache import Cache
+from mesh_discovery.push._cache import Cache
 from mesh_discovery.push.context._named import named
 from mesh_discovery.push.context._scopes import Scopes
 from mesh_discovery.push.context._shapes import ListenerShape, OutboundShape

@@ -2,9 +2,9 @@
 
 from mesh_discovery.generate._name_table import NAME_TABLE, name_table
 from mesh_discovery.model._model import same_names
-from mesh_discovery.push.context._cache import Cache
+from mesh_discovery.push._cache import Cache
+from mesh_discovery.push.changes._model_change import ModelChange
 from mesh_discovery.push.context._listeners import Listeners
-from mesh_discovery.push.context._model_change import ModelChange
 from mesh_discovery.push.context._scopes import Scopes
 from mesh_discovery.push.context._shapes import NameTableShape
 from xds_server import Generated, Resource

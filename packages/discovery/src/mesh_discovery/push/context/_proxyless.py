@@ -31,7 +31,7 @@ from mesh_discovery.plan._proxyless import (
 )
 from mesh_discovery.plan.policies._inbound_policies import inbound_policies
 from mesh_discovery.plan.virtual_hosts._governed_hosts import PortService, governed_hosts
-from mesh_discovery.push.context._cache import Cache
+from mesh_discovery.push._cache import Cache
 from mesh_discovery.push.context._scopes import Scopes
 from xds_server import Generated, Resource
 

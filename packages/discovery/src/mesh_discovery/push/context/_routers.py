@@ -35,8 +35,8 @@ from mesh_discovery.plan.telemetry._telemetry import settings_of
 from mesh_discovery.plan.virtual_hosts._targets import Target as HttpTarget
 from mesh_discovery.plan.virtual_hosts._targets import Targets as HttpTargets
 from mesh_discovery.plan.virtual_hosts._targets import http_targets
-from mesh_discovery.push.context._cache import Cache
-from mesh_discovery.push.context._model_change import ModelChange
+from mesh_discovery.push._cache import Cache
+from mesh_discovery.push.changes._model_change import ModelChange
 from mesh_discovery.push.context._named import named
 from mesh_discovery.push.context._scopes import MOST_SCOPES, Scopes
 from mesh_discovery.push.context._shapes import RouteHeaders

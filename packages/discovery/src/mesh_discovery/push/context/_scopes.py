@@ -8,8 +8,8 @@ from mesh_discovery.model._scope import Scope, ScopeKey, find_scope, scope_key
 from mesh_discovery.model._services import Service
 from mesh_discovery.model.namespaces._visibility import visible_services
 from mesh_discovery.plan._proxy import Proxy
-from mesh_discovery.push.context._cache import Cache
-from mesh_discovery.push.context._model_change import ModelChange
+from mesh_discovery.push._cache import Cache
+from mesh_discovery.push.changes._model_change import ModelChange
 
 MOST_SCOPES = 1000
 """The most values that hold something of every service and that a new context takes over."""

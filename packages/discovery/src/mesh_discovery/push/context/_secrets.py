@@ -12,7 +12,7 @@ from mesh_discovery.plan.gateway._secret_access import (
 )
 from mesh_discovery.plan.gateway._target_ports import served_hosts
 from mesh_discovery.push._accounts import accounts_in
-from mesh_discovery.push.context._cache import Cache
+from mesh_discovery.push._cache import Cache
 from xds_server import Resource
 
 _Accounts = tuple[str, frozenset[str]]

@@ -14,7 +14,7 @@ from mesh_discovery.patch._resources import Outcome
 from mesh_discovery.plan._proxy import Proxy
 from mesh_discovery.plan.gateway._target_ports import target_ports
 from mesh_discovery.plan.policies._patches import Patch
-from mesh_discovery.push.context._cache import Cache
+from mesh_discovery.push._cache import Cache
 from mesh_discovery.push.context._named import named
 from mesh_discovery.push.context.patched._failed_patches import FailedPatches
 from mesh_discovery.push.context.patched._patch_sets import Made, PatchSet, PatchSets

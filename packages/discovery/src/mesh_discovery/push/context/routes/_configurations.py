@@ -26,9 +26,9 @@ from mesh_discovery.plan.virtual_hosts._governed_hosts import (
     governed_hosts,
     services_on,
 )
-from mesh_discovery.push.clients._rule_change import RuleChanges
-from mesh_discovery.push.context._cache import MOST_NAMES, Cache
-from mesh_discovery.push.context._model_change import ModelChange
+from mesh_discovery.push._cache import MOST_NAMES, Cache
+from mesh_discovery.push.changes._model_change import ModelChange
+from mesh_discovery.push.changes._rule_change import RuleChanges
 from mesh_discovery.push.context._scopes import MOST_SCOPES, Scopes
 from mesh_discovery.push.context._shapes import RouteHeaders, RouteShape
 from mesh_discovery.push.context.routes._port_hosts import HostPart, PartIndex, PortHosts

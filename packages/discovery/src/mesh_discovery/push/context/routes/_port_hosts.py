@@ -16,7 +16,7 @@ from mesh_discovery.model._scope import OutboundPolicy
 from mesh_discovery.model._services import Service
 from mesh_discovery.model.virtual_services._virtual_services import VirtualService
 from mesh_discovery.plan.virtual_hosts._governed_hosts import GovernedHost
-from mesh_discovery.push.clients._rule_change import RuleChange
+from mesh_discovery.push.changes._rule_change import RuleChange
 from xds_server import Resource
 
 RoutesOf: TypeAlias = Callable[[GovernedHost], bytes]

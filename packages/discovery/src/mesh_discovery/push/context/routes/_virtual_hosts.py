@@ -14,8 +14,8 @@ from mesh_discovery.model.virtual_services._virtual_services import VirtualServi
 from mesh_discovery.plan.virtual_hosts._domains import service_domains
 from mesh_discovery.plan.virtual_hosts._governed_hosts import PortService
 from mesh_discovery.plan.virtual_hosts._targets import Target, http_targets, service_target
-from mesh_discovery.push.context._cache import Cache
-from mesh_discovery.push.context._model_change import ModelChange
+from mesh_discovery.push._cache import Cache
+from mesh_discovery.push.changes._model_change import ModelChange
 
 
 class _RoutesKey(NamedTuple):

@@ -10,8 +10,8 @@ from mesh_discovery.model._services import Service
 from mesh_discovery.plan._client import Client, ClientFiles
 from mesh_discovery.plan._place import Place
 from mesh_discovery.plan.endpoints._place_dependence import Dependence, place_dependence, reduced
-from mesh_discovery.push.context._cache import Cache
-from mesh_discovery.push.context._model_change import ModelChange, ServiceKey
+from mesh_discovery.push._cache import Cache
+from mesh_discovery.push.changes._model_change import ModelChange, ServiceKey
 
 _V = TypeVar("_V")
 _MOST_VARIANTS = 500

@@ -15,7 +15,7 @@ from mesh_discovery.model._rule_objects import RuleKey
 from mesh_discovery.model._service_facts import ChangedServices
 from mesh_discovery.model._services import Service
 from mesh_discovery.model.virtual_services._virtual_services import VirtualService
-from mesh_discovery.push.clients._rule_change import RuleChange, rule_change
+from mesh_discovery.push.changes._rule_change import RuleChange, rule_change
 
 _ABOUT_REQUESTS = ("VirtualService.", "Gateway.", "Secret.")
 """Kinds without effect on connections between workloads, if a VirtualService has no such routes."""

@@ -16,7 +16,7 @@ from mesh_discovery.model._gateways import Gateways
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.model._rule_objects import Differing
 from mesh_discovery.model.policies._workload_rules import RuleName
-from mesh_discovery.push.clients._rule_change import rule_change
+from mesh_discovery.push.changes._rule_change import rule_change
 
 
 def ruled_hosts(old: MeshModel, new: MeshModel) -> frozenset[str]:

@@ -19,8 +19,8 @@ from mesh_discovery.model._services import Service
 from mesh_discovery.model.policies._key_sets import source_of
 from mesh_discovery.model.policies._workload_rules import RuleName
 from mesh_discovery.plan.gateway._account_workloads import changed_namespaces
-from mesh_discovery.push._config_keys import Changed
-from mesh_discovery.push._rule_touches import (
+from mesh_discovery.push.changes._config_keys import Changed
+from mesh_discovery.push.changes._rule_touches import (
     patched_objects,
     ruled_hosts,
     touches_connections,

@@ -1,0 +1,1 @@
+"""The difference of two models, as caches need it and as a push request."""

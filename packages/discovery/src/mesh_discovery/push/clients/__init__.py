@@ -1,1 +1,0 @@
-"""Clients as services see them, and the values that they share."""
