@@ -25,6 +25,7 @@ from mesh_e2e._colour import COLOUR_MESH, colour, colour_at, configure_colour
 from mesh_e2e._control_plane import another_control_plane, kill_control_plane, until_listening
 from mesh_e2e._envoy import admin, envoy_serials, requests_open, requests_open_at
 from mesh_e2e._greeters import EXAMPLE, Calls, bootstrap_of, calling, greeted, node_programs
+from mesh_e2e._guides import Block, Shell, blocks_of, differences, shell
 from mesh_e2e._identity import Audited, is_below, issued_to, trusted_roots
 from mesh_e2e._load import Failure, Load, LoadReport, Target, Unanswered, constant_load, send
 from mesh_e2e._machine import alive, children_of, command_line, last_words, shared_memory_of
@@ -43,6 +44,9 @@ from mesh_e2e._short_lives import (
 from mesh_e2e._troubles import TROUBLES, Case, Plane, Workload, plane, screens_of, workload
 
 __all__ = [
+    "shell",
+    "differences",
+    "blocks_of",
     "agent_environment",
     "COLOUR_MESH",
     "ECHO",
@@ -53,6 +57,7 @@ __all__ = [
     "TROUBLES",
     "Agent",
     "Audited",
+    "Block",
     "Calls",
     "Case",
     "Failure",
@@ -62,6 +67,7 @@ __all__ = [
     "Plane",
     "RotationOutcome",
     "Secret",
+    "Shell",
     "Servers",
     "Target",
     "Unanswered",
