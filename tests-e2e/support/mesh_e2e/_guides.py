@@ -6,7 +6,7 @@ import re
 import signal
 import subprocess
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,9 +30,8 @@ class Block(NamedTuple):
         typed = ""
         for line in self.text.splitlines(keepends=True):
             typed += line
-            reading = subprocess.run(
-                ["bash", "-n"], input=typed.encode(), capture_output=True, check=False
-            )
+            syntax = ["bash", "-n"]
+            reading = subprocess.run(syntax, input=typed.encode(), capture_output=True, check=False)
             if not reading.stderr and not typed.endswith("\\\n"):
                 yield typed
                 typed = ""
@@ -125,17 +124,20 @@ async def shell(
 ) -> AsyncIterator[Shell]:
     """A shell; within: the words of a command that runs it, as in another namespace."""
     process = await asyncio.create_subprocess_exec(
-        # What the shell leaves behind ends with it: it is process 1 of a namespace.
         *(*within, "bash"),
         cwd=cwd,
         env=environment,
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
+        start_new_session=True,
     )
     try:
         yield Shell(process, scripts)
     finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGTERM)  # what still goes on in the terminal
         if process.returncode is None:
+            # With it ends what it has left, if it is process 1 of a namespace.
             process.kill()
         await process.communicate()

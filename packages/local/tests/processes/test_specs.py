@@ -119,6 +119,19 @@ def test_a_proxyless_program_finds_its_agent_by_a_file(plan: MeshPlan) -> None:
     assert "MESH_DNS" not in app.environment
 
 
+def test_a_proxyless_program_that_could_not_reach_its_agent_is_told_before_the_start(
+    plan: MeshPlan,
+) -> None:
+    workload = msgspec.structs.replace(plan.instances[0].workload, proxyless=True)
+    instance = replace(plan.instances[0], workload=workload)
+    longest = StateFolder(
+        Path("/" + "s" * (107 - len("/workloads/backend-1/etc/istio/proxy/XDS") - 1))
+    )
+    agent_process(plan, instance, longest, USER_ENVIRONMENT)
+    with pytest.raises(MeshLocalError, match=r"is 108 bytes long; .* at most 107: .*--state-dir"):
+        agent_process(plan, instance, StateFolder(Path(f"{longest.path}s")), USER_ENVIRONMENT)
+
+
 def test_a_workload_without_a_command_is_the_user_s_to_start(plan: MeshPlan) -> None:
     assert app_process(plan, plan.instances[3], STATE, {}) is None
 

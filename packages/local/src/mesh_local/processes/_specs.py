@@ -6,6 +6,7 @@ user's environment, and the variables by which they find the mesh.
 """
 
 import json
+import os
 import shutil
 import sys
 from collections.abc import Mapping
@@ -13,12 +14,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from mesh_listening import LONGEST_SOCKET_PATH_BYTES
 from mesh_local._errors import MeshLocalError
 from mesh_local.config import _plan as ports
 from mesh_local.config._mesh_file import MeshFile
 from mesh_local.config._plan import Instance, MeshPlan
 from mesh_local.config._shapes import Workload
-from mesh_local.state._folder import StateFolder
+from mesh_local.state._folder import ENVOY_FILES, StateFolder
 from mesh_local.state._istio import ROOT_NAMESPACE
 from mesh_local.state._tokens import JWT_AUDIENCE, JWT_ISSUER
 
@@ -112,7 +114,10 @@ def control_plane_process(
 def agent_process(
     plan: MeshPlan, instance: Instance, state: StateFolder, environ: Mapping[str, str]
 ) -> ProcessSpec:
-    """Returns a workload's agent, which starts its Envoy; it runs in a directory of its own."""
+    """Returns a workload's agent, which starts its Envoy; it runs in a directory of its own.
+
+    Raises `MeshLocalError` if a proxyless program could not connect to it there.
+    """
     addresses = instance.addresses
     drain = plan.file.drain.total_seconds()
     proxy_config = {
@@ -126,6 +131,7 @@ def agent_process(
     if gateway is not None:
         further = {"ISTIO_META_OUTBOUND_BIND_ADDRESS": gateway.address}
     elif instance.workload.proxyless:
+        _refuse_long_path(state.workload(instance.name) / ENVOY_FILES / "XDS", instance.workload)
         further = {"DISABLE_ENVOY": "true", "OUTPUT_CERTS": _CERTIFICATES}
     elif plan.dns_port is not None:
         further = {
@@ -164,6 +170,16 @@ def agent_process(
         log=state.logs / f"{instance.name}.agent.log",
         stop_timeout_s=drain + 10.0,
     )
+
+
+def _refuse_long_path(socket: Path, workload: Workload) -> None:
+    """An agent listens by a path relative to its directory; a program elsewhere needs the whole."""
+    if (length := len(os.fsencode(socket))) > LONGEST_SOCKET_PATH_BYTES:
+        raise MeshLocalError(
+            f"workload {workload.name} is proxyless, and the path of its configuration socket, "
+            f"{socket}, is {length} bytes long; programs can connect to at most "
+            f"{LONGEST_SOCKET_PATH_BYTES}: name a shorter folder with --state-dir"
+        )
 
 
 def app_process(
@@ -236,7 +252,7 @@ def app_environment(plan: MeshPlan, instance: Instance) -> dict[str, str]:
 
 def grpc_bootstrap(directory: Path) -> Path:
     """Returns the file that an agent in this directory writes for a proxyless program."""
-    return directory / "etc/istio/proxy/grpc-bootstrap.json"
+    return directory / ENVOY_FILES / "grpc-bootstrap.json"
 
 
 def find_program(name: str, directory: Path, search_path: str) -> str | None:
