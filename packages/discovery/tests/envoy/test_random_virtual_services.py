@@ -9,8 +9,8 @@ from google.protobuf.json_format import MessageToDict
 
 from mesh_discovery.config.kinds._metadata import Metadata
 from mesh_discovery.config.kinds.virtual_service._kind import VIRTUAL_SERVICE
+from mesh_discovery.generate._filters import route_filters
 from mesh_discovery.generate._messages import route_components_pb2
-from mesh_discovery.generate.listeners._filters import route_filters
 from mesh_discovery.generate.routes._http_routes import RoutePlace, http_routes
 from mesh_discovery.model._scope import Scope, ScopeKey
 from mesh_discovery.model.virtual_services._resolved_names import resolved_spec

@@ -6,6 +6,7 @@ from typing import NamedTuple
 from mesh_discovery._addresses import socket_path
 from mesh_discovery.config.kinds._protocol import Protocol
 from mesh_discovery.config.kinds.mesh_config._proxy_config import GatewayTopology
+from mesh_discovery.generate._filters import proxy_protocol, tls_inspector
 from mesh_discovery.generate._messages import (
     address,
     address_pb2,
@@ -18,7 +19,6 @@ from mesh_discovery.generate._messages import (
 from mesh_discovery.generate._tls import MESH_ALPN
 from mesh_discovery.generate.gateway._tls import server_socket
 from mesh_discovery.generate.listeners._connection_managers import gateway_manager
-from mesh_discovery.generate.listeners._filters import proxy_protocol, tls_inspector
 from mesh_discovery.generate.listeners._manager_settings import ManagerSettings, Side
 from mesh_discovery.generate.listeners._tcp import tcp_chain
 from mesh_discovery.generate.policies._filters import policy_filters

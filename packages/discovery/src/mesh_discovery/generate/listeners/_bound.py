@@ -6,6 +6,7 @@ would silently get a share of the connections, to be sent on under the wrong ide
 
 from mesh_discovery.config.kinds._peer_authentication import MutualTlsMode
 from mesh_discovery.generate import _tls as tls
+from mesh_discovery.generate._filters import tls_inspector
 from mesh_discovery.generate._messages import (
     address,
     base_pb2,
@@ -19,7 +20,6 @@ from mesh_discovery.generate.listeners._connection_managers import (
     bound_outbound_manager,
     inbound_manager,
 )
-from mesh_discovery.generate.listeners._filters import tls_inspector
 from mesh_discovery.generate.listeners._manager_settings import ManagerSettings
 from mesh_discovery.generate.listeners._tcp import cluster_proxy, tcp_chain
 from mesh_discovery.generate.policies._filters import policy_filters

@@ -7,6 +7,13 @@ from collections.abc import Sequence
 
 from mesh_discovery.config.kinds._protocol import Protocol
 from mesh_discovery.generate import _tls as tls
+from mesh_discovery.generate._filters import (
+    Ports,
+    http_inspector,
+    original_destination,
+    original_source,
+    tls_inspector,
+)
 from mesh_discovery.generate._messages import (
     address,
     base_pb2,
@@ -18,13 +25,6 @@ from mesh_discovery.generate._messages import (
 from mesh_discovery.generate.listeners._balance import balance
 from mesh_discovery.generate.listeners._captured_outbound import receiving_listener
 from mesh_discovery.generate.listeners._connection_managers import inbound_manager
-from mesh_discovery.generate.listeners._filters import (
-    Ports,
-    http_inspector,
-    original_destination,
-    original_source,
-    tls_inspector,
-)
 from mesh_discovery.generate.listeners._manager_settings import ManagerSettings, plain_http
 from mesh_discovery.generate.listeners._tcp import cluster_proxy, mongo_statistics
 from mesh_discovery.generate.policies._filters import policy_filters

@@ -7,6 +7,7 @@ address and port that it was going to, and keeps those for which there is none.
 from collections.abc import Iterable
 
 from mesh_discovery._addresses import socket_path
+from mesh_discovery.generate._filters import http_inspector, tls_inspector
 from mesh_discovery.generate._messages import (
     address,
     address_pb2,
@@ -17,7 +18,6 @@ from mesh_discovery.generate._messages import (
     wrappers_pb2,
 )
 from mesh_discovery.generate.listeners._connection_managers import captured_outbound_manager
-from mesh_discovery.generate.listeners._filters import http_inspector, tls_inspector
 from mesh_discovery.generate.listeners._manager_settings import ManagerSettings, plain_http
 from mesh_discovery.generate.listeners._tcp import cluster_proxy, tcp_chain, tcp_proxy
 from mesh_discovery.generate.listeners._unknown_hosts import look_hosts_up

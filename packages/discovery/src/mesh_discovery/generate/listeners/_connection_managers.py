@@ -8,6 +8,12 @@ from mesh_discovery.config.kinds.mesh_config._proxy_config import (
     ClientCertDetails,
     GatewayTopology,
 )
+from mesh_discovery.generate._filters import (
+    grpc_filters,
+    mesh_alpn,
+    network_filter,
+    route_filters,
+)
 from mesh_discovery.generate._messages import (
     duration,
     from_ads,
@@ -17,12 +23,6 @@ from mesh_discovery.generate._messages import (
     wrappers_pb2,
 )
 from mesh_discovery.generate._passthrough import lookup_filter
-from mesh_discovery.generate.listeners._filters import (
-    grpc_filters,
-    mesh_alpn,
-    network_filter,
-    route_filters,
-)
 from mesh_discovery.generate.listeners._manager_settings import (
     ManagerSettings,
     Side,

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from envoy.extensions.filters.network.mongo_proxy.v3 import mongo_proxy_pb2
 from envoy.type.v3 import hash_policy_pb2
 
+from mesh_discovery.generate._filters import network_filter
 from mesh_discovery.generate._messages import (
     address_pb2,
     base_pb2,
@@ -15,7 +16,6 @@ from mesh_discovery.generate._messages import (
     wrappers_pb2,
 )
 from mesh_discovery.generate._passthrough import sni_lookup
-from mesh_discovery.generate.listeners._filters import network_filter
 from mesh_discovery.generate.telemetry._access_logs import connection_logs
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.plan._proxy_settings import NO_SETTINGS, ProxySettings

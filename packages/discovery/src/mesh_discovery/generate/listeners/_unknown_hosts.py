@@ -6,6 +6,11 @@ So mesh config's ALLOW_ANY_DYNAMIC_DNS wants it: requests in plaintext go to whe
 
 from collections.abc import Iterable
 
+from mesh_discovery.generate._filters import (
+    Ports,
+    http_inspector,
+    original_destination,
+)
 from mesh_discovery.generate._messages import (
     duration,
     listener_components_pb2,
@@ -13,11 +18,6 @@ from mesh_discovery.generate._messages import (
     route_pb2,
 )
 from mesh_discovery.generate.listeners._connection_managers import unknown_hosts_manager
-from mesh_discovery.generate.listeners._filters import (
-    Ports,
-    http_inspector,
-    original_destination,
-)
 from mesh_discovery.generate.listeners._manager_settings import ManagerSettings, plain_http
 from mesh_discovery.generate.routes._virtual_hosts import (
     packed_settings,

@@ -11,8 +11,8 @@ from envoy.extensions.filters.http.rbac.v3 import rbac_pb2 as http_rbac_pb2
 from envoy.extensions.filters.network.rbac.v3 import rbac_pb2 as network_rbac_pb2
 
 from mesh_discovery.config.kinds.authorization_policy._spec import Action
+from mesh_discovery.generate._filters import http_filter, network_filter
 from mesh_discovery.generate._messages import http_connection_manager_pb2, listener_components_pb2
-from mesh_discovery.generate.listeners._filters import http_filter, network_filter
 from mesh_discovery.generate.policies._rbac_rules import Place
 from mesh_discovery.generate.policies._rules import HTTP_RBAC, NETWORK_RBAC, rules_of
 from mesh_discovery.plan.policies._authorization import Authorization, is_dry_run

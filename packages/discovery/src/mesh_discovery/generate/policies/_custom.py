@@ -22,6 +22,7 @@ from mesh_discovery.config.kinds.mesh_config.providers._authorizers import (
     HttpAuthorizer,
     RequestBodyInCheck,
 )
+from mesh_discovery.generate._filters import http_filter, network_filter
 from mesh_discovery.generate._messages import (
     base_pb2,
     config_source_pb2,
@@ -30,7 +31,6 @@ from mesh_discovery.generate._messages import (
     http_connection_manager_pb2,
     listener_components_pb2,
 )
-from mesh_discovery.generate.listeners._filters import http_filter, network_filter
 from mesh_discovery.generate.policies._rbac_rules import Place
 from mesh_discovery.generate.policies._rbac_values import metadata
 from mesh_discovery.generate.policies._rules import HTTP_RBAC, NETWORK_RBAC, rules_of

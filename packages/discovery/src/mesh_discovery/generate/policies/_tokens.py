@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from envoy.extensions.filters.http.jwt_authn.v3 import config_pb2 as jwt_pb2
 from google.protobuf import empty_pb2
 
+from mesh_discovery.generate._filters import http_filter
 from mesh_discovery.generate._messages import (
     base_pb2,
     http_connection_manager_pb2,
     route_components_pb2,
 )
-from mesh_discovery.generate.listeners._filters import http_filter
 from mesh_discovery.plan.policies._tokens import Issuer, Tokens
 
 TOKEN_FILTER = "envoy.filters.http.jwt_authn"  # noqa: S105 - the name of a filter
