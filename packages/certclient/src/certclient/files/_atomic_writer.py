@@ -14,8 +14,10 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from certclient.files._output_files import CURRENT, has_content
+from certclient.files._plain_writer import has_content
 
+_CURRENT = "..data"
+"""The link to the newest generation."""
 _PREFIX = "..generation-"
 
 
@@ -27,7 +29,7 @@ def write_generation(
     The generation before stays until the next, for readers that have resolved the link to it.
     Raises OSError; the files are then unchanged.
     """
-    current = directory / CURRENT
+    current = directory / _CURRENT
     changed = tuple(
         name for name, content in contents.items() if not has_content(current / name, content)
     )
@@ -45,8 +47,8 @@ def write_generation(
             raise
         _remove_others(directory, keep={generation.name, before})
     for name in contents:
-        if _target(directory / name) != f"{CURRENT}/{name}":
-            _link(directory / name, f"{CURRENT}/{name}")
+        if _target(directory / name) != f"{_CURRENT}/{name}":
+            _link(directory / name, f"{_CURRENT}/{name}")
     return changed
 
 
@@ -55,8 +57,8 @@ def remove_generations(directory: Path) -> None:
 
     A link `..data` that leads to anything else was made by another program and stays.
     """
-    if (_target(directory / CURRENT) or "").startswith(_PREFIX):
-        (directory / CURRENT).unlink()
+    if (_target(directory / _CURRENT) or "").startswith(_PREFIX):
+        (directory / _CURRENT).unlink()
         _remove_others(directory, keep=set())
 
 

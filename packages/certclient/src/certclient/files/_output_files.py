@@ -7,8 +7,7 @@ there.
 
 import asyncio
 import logging
-import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -17,13 +16,11 @@ from pathlib import Path
 from certclient._errors import InvalidConfig
 from certclient.feed._certificates import Certificates
 from certclient.x509._certificate import Certificate
-from mesh_filewatch import UnfitFile, read_bytes, run_in_thread
+from mesh_filewatch import run_in_thread
 from mesh_lifecycle import Backoff, Clock, SystemClock, check_fields, in_background
 
 log = logging.getLogger("certclient.files")
 
-CURRENT = "..data"
-"""The link to the newest generation, with `atomic`."""
 _TRY_AGAIN = Backoff(initial_s=0.5, maximum_s=15.0)
 
 
@@ -117,66 +114,12 @@ def write_files(config: OutputFilesConfig, certificate: Certificate) -> tuple[st
         "key.pem": certificate.private_key_pem,
         "cert-chain.pem": certificate.chain_pem,
     }
+    # Here, because most programs that import this module write no files.
+    from certclient.files._atomic_writer import remove_generations, write_generation
+    from certclient.files._plain_writer import replace_files
+
     if config.atomic:
-        from certclient.files._atomic_writer import (
-            write_generation,  # here, because most programs that import this module write no files
-        )
-
         return write_generation(config.directory, contents, mode=config.mode)
-    changed = _replace(config.directory, contents, config.mode)
-    if (config.directory / CURRENT).is_symlink():
-        from certclient.files._atomic_writer import remove_generations
-
-        remove_generations(config.directory)
+    changed = replace_files(config.directory, contents, mode=config.mode)
+    remove_generations(config.directory)
     return changed
-
-
-def _replace(directory: Path, contents: Mapping[str, bytes], mode: int) -> tuple[str, ...]:
-    """Replace the files whose content differs; return their names. Raises OSError.
-
-    All are on the disk before the first is renamed: on a disk with room for the key and not for
-    the chain, both stay the old ones, which fit each other.
-    """
-    staged: dict[Path, Path] = {}
-    try:
-        for name, content in contents.items():
-            path = directory / name
-            # A link leads into a generation, which is only kept up to date with `atomic`.
-            if not path.is_symlink() and has_content(path, content):
-                path.chmod(mode)
-            else:
-                staged[path] = _staged(path, content, mode)
-        for path, temporary in staged.items():
-            temporary.replace(path)
-    except BaseException:
-        for temporary in staged.values():
-            temporary.unlink(missing_ok=True)
-        raise
-    return tuple(path.name for path in staged)
-
-
-def _staged(path: Path, content: bytes, mode: int) -> Path:
-    """Write a file that is to become `path`; return where it is. Raises OSError."""
-    import tempfile  # here, because most programs that import this module write no files
-
-    # mkstemp creates the file with mode 0600, whatever the umask.
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    temporary = Path(name)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.chmod(mode)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    return temporary
-
-
-def has_content(path: Path, content: bytes) -> bool:
-    """Return whether `path` is a regular file of exactly this content. Raises OSError."""
-    try:
-        return read_bytes(path, max_bytes=len(content)) == content
-    except (FileNotFoundError, UnfitFile):
-        return False
