@@ -159,14 +159,15 @@ class XdsServer(Generic[C]):
                 self._metrics, served=generators, reported=config.reported_types
             ),
             refusals=RefusalLog(clock),
-            is_behind=self._is_behind,
             kept=self._kept,
             on_refused=self._bad_requests.record,
             work_share=self._work_share,
         )
         self._observer = observer
         self._client_observers = ClientObservers(generators, metrics=self._metrics)
-        self._opener = StreamOpener(self._dependencies, admit=admit, clock=clock)
+        self._opener = StreamOpener(
+            self._dependencies, admit=admit, is_behind=self._is_behind, clock=clock
+        )
         self._updates = Updates()
         self._version = ""
         self._pushes = itertools.count(1)

@@ -29,7 +29,7 @@ from xds_server.pushing._push import Push
 from xds_server.pushing._push_request import PushRequest
 from xds_server.sources._generated import Generated
 from xds_server.sources._generator import Client
-from xds_server.streams._dependencies import Dependencies
+from xds_server.streams._dependencies import Dependencies, IsBehind
 from xds_server.streams._inbox import Inbox, Parse, Read
 from xds_server.streams._kept_bytes import KeptOfStream, size_of_node, size_of_versions
 from xds_server.streams._limits import check_names, too_large_response
@@ -68,6 +68,7 @@ class Connection(Generic[C]):
         "_holder",
         "_idle",
         "_inbox",
+        "_is_behind",
         "_push",
         "_queries",
         "_server",
@@ -88,6 +89,7 @@ class Connection(Generic[C]):
         *,
         first: SotwRequest | DeltaRequest,
         server: Dependencies[C],
+        is_behind: IsBehind[Connection[C]],
         parse: Parse,
         address: str,
         holder: str,
@@ -96,6 +98,7 @@ class Connection(Generic[C]):
         self.client = client
         self._state = state
         self._server = server
+        self._is_behind = is_behind
         self._address = address
         self._holder = holder
         self._delta = delta
@@ -192,7 +195,7 @@ class Connection(Generic[C]):
                 for type_url, subscription in self._state.subscriptions.items()
             },
             last_push=None if self._push.last is None else self._push.last.status(),
-            behind=self._state.has_deferred or self._server.is_behind(self, pushing=False),
+            behind=self._state.has_deferred or self._is_behind(self, pushing=False),
         )
 
     def sent_resources(self) -> Mapping[str, tuple[Resource, ...]]:
@@ -350,7 +353,7 @@ class Connection(Generic[C]):
         """Return whether answers made now might refer to resources that the client lacks yet."""
         if all(self._state.can_answer(query) for query in queries):
             return False
-        return self._server.is_behind(self, pushing=self._push.has_begun_given)
+        return self._is_behind(self, pushing=self._push.has_begun_given)
 
     def _nack_of(self, type_url: str) -> Nack | None:
         subscription = self._state.subscriptions.get(type_url)

@@ -21,15 +21,15 @@ from xds_server.streams.pushes._push_description import PushDescriptions
 
 if TYPE_CHECKING:
     from xds_server.monitoring._metrics import Metrics
-    from xds_server.streams._connection import Connection
 
 C = TypeVar("C")
+K_contra = TypeVar("K_contra", contravariant=True)
 
 
-class IsBehind(Protocol[C]):
+class IsBehind(Protocol[K_contra]):
     """Tells whether there may be something newer than a connection was sent."""
 
-    def __call__(self, connection: Connection[C], /, *, pushing: bool) -> bool:
+    def __call__(self, connection: K_contra, /, *, pushing: bool) -> bool:
         """Return it; `pushing`: the connection has begun with the last push it was given."""
         ...
 
@@ -55,7 +55,6 @@ class Dependencies(msgspec.Struct, Generic[C], frozen=True, kw_only=True):
     descriptions: PushDescriptions
     unserved: UnservedTypes
     refusals: RefusalLog
-    is_behind: IsBehind[C]
     kept: KeptBytes
     on_refused: OnRefused
     work_share: WorkShare

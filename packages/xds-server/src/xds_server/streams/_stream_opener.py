@@ -23,7 +23,7 @@ from xds_server.protocol._request_parsing import parse_delta, parse_sotw
 from xds_server.sources._generator import Client
 from xds_server.streams._admission import Admit, Peer, holder_of
 from xds_server.streams._connection import Connection
-from xds_server.streams._dependencies import Dependencies
+from xds_server.streams._dependencies import Dependencies, IsBehind
 from xds_server.streams._endpoints_in_doubt import EndpointsInDoubt
 from xds_server.streams._inbox import Parse, Read
 from xds_server.streams._last_clusters import LastClusters
@@ -49,13 +49,21 @@ def _cannot_give_way(_because: BadRequest) -> None:
 class StreamOpener(Generic[C]):
     """Opens the streams of one server."""
 
-    def __init__(self, dependencies: Dependencies[C], *, admit: Admit[C], clock: Clock) -> None:
+    def __init__(
+        self,
+        dependencies: Dependencies[C],
+        *,
+        admit: Admit[C],
+        is_behind: IsBehind[Connection[C]],
+        clock: Clock,
+    ) -> None:
         self.last_clusters = LastClusters(clock=clock)
         self.ready = False
         """Until it is set, streams are refused with UNAVAILABLE."""
         self._dependencies = dependencies
         self._config = dependencies.config
         self._admit = admit
+        self._is_behind = is_behind
         self._refused = RepeatLog(log, "client refused", now=clock.monotonic)
         self._clock = clock
         self._rate = RateLimit(
@@ -86,6 +94,7 @@ class StreamOpener(Generic[C]):
             self._new_state(client, delta=delta),
             first=first,
             server=self._dependencies,
+            is_behind=self._is_behind,
             parse=self._parser(delta=delta, type_url=type_url),
             address=peer.address,
             holder=holder_of(client.identities, peer),
