@@ -3,12 +3,13 @@
 Five checks over one tree: every package is in the table of who may import whom and the table names
 nothing else; the import graph keeps to it (import-linter); no file imports a private module of
 another package, tests included; no folder of a package holds more modules than a reader can take
-in, and imports between the folders of a package run in one direction only; what a package imports
-is what it declares (deptry).
+in, and imports between folders run in one direction only, at any depth, as those between the
+modules of a folder do; what a package imports is what it declares (deptry).
 
 The order of a package's folders and of the modules beside them is `tool.mesh.layers` in its own
 pyproject.toml, the topmost first. A layer is `a`, or `a | b` for two that don't import each other,
-or `a : b` for two that may.
+or `a : b` for two that may. `tool.mesh.layers-below` has the same for each folder that has folders
+itself, by its path in the package: `push/context`.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import tempfile
 import tomllib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 from workspace import ROOT, Package, distributions, packages
 
@@ -93,12 +95,37 @@ def folder_mistakes(root: Path) -> Iterator[str]:
                     f"{folder.relative_to(root)} holds {len(modules)} modules, at most"
                     f" {MOST_MODULES} are easy to find one's way in: make folders by idea"
                 )
-        has_folders = any(source.glob("*/__init__.py"))
-        if has_folders and not _is_generated(source.rglob("*.py")) and not layers(package):
-            yield (
-                f"{package.folder.relative_to(root)}/pyproject.toml has no tool.mesh.layers, which"
-                " says in which direction its folders may import each other"
-            )
+        yield from _layer_mistakes(root, package)
+
+
+def _layer_mistakes(root: Path, package: Package) -> Iterator[str]:
+    """Find folders with folders that have no layers, and layers of what is no such folder."""
+    source = package.source / package.import_name
+    settings = f"{package.folder.relative_to(root)}/pyproject.toml"
+    if _is_generated(source.rglob("*.py")):
+        return
+    if _has_folders(source) and not layers(package):
+        yield (
+            f"{settings} has no tool.mesh.layers, which says in which direction its folders may"
+            " import each other"
+        )
+    found = {
+        folder.relative_to(source).as_posix()
+        for folder in source.rglob("*/")
+        if _has_folders(folder)
+    }
+    ordered = layers_below(package).keys()
+    for name in sorted(found - ordered):
+        yield (
+            f'{settings} has no "{name}" in tool.mesh.layers-below, which says in which direction'
+            " the folders in it may import each other"
+        )
+    for name in sorted(ordered - found):
+        yield f'{settings} has "{name}" in tool.mesh.layers-below, which is no folder with folders'
+
+
+def _has_folders(folder: Path) -> bool:
+    return any(folder.glob("*/__init__.py"))
 
 
 def _is_generated(modules: Iterable[Path]) -> bool:
@@ -107,8 +134,19 @@ def _is_generated(modules: Iterable[Path]) -> bool:
 
 def layers(package: Package) -> list[str]:
     """Return the folders and modules of a package from top to bottom; empty if it names none."""
-    settings = tomllib.loads((package.folder / "pyproject.toml").read_text())["tool"]
-    found: list[str] = settings.get("mesh", {}).get("layers", [])
+    found: list[str] = _settings(package).get("layers", [])
+    return found
+
+
+def layers_below(package: Package) -> Table:
+    """Return the same of the folders of a package that have folders, by their paths in it."""
+    found: Table = _settings(package).get("layers-below", {})
+    return found
+
+
+def _settings(package: Package) -> dict[str, Any]:
+    tools = tomllib.loads((package.folder / "pyproject.toml").read_text())["tool"]
+    found: dict[str, Any] = tools.get("mesh", {})
     return found
 
 
@@ -118,7 +156,9 @@ def imports_keep_to(root: Path, table: Table) -> bool:
     names = [package.import_name for package in present]
     with tempfile.TemporaryDirectory() as directory:
         config = Path(directory, "contracts.toml")
-        config.write_text(_contracts(names, table) + _layer_contracts(present))
+        config.write_text(
+            _contracts(names, table) + _layer_contracts(present) + _circle_contract(names)
+        )
         # The tree that is checked need not be the one that is installed.
         path = os.pathsep.join(str(package.source) for package in present)
         program = Path(sys.executable).with_name("lint-imports")
@@ -146,16 +186,36 @@ def _contracts(names: list[str], table: Table) -> str:
 def _layer_contracts(present: tuple[Package, ...]) -> str:
     lines = [""]
     for package in present:
-        if order := layers(package):
-            lines += [
-                "[[tool.importlinter.contracts]]",
-                f"name = 'the folders of {package.import_name} import downward only'",
-                "type = 'layers'",
-                f"containers = ['{package.import_name}']",
-                f"layers = {order!r}",
-                "exhaustive = true",
-                "exhaustive_ignores = ['__main__']",
-            ]
+        orders = {package.import_name: layers(package)} | {
+            f"{package.import_name}.{path.replace('/', '.')}": order
+            for path, order in layers_below(package).items()
+        }
+        for folder, order in orders.items():
+            if order:
+                lines += _layer_contract(folder, order)
+    return "\n".join(lines)
+
+
+def _layer_contract(folder: str, order: list[str]) -> list[str]:
+    return [
+        "[[tool.importlinter.contracts]]",
+        f"name = 'the folders of {folder} import downward only'",
+        "type = 'layers'",
+        f"containers = ['{folder}']",
+        f"layers = {order!r}",
+        "exhaustive = true",
+        "exhaustive_ignores = ['__main__']",
+    ]
+
+
+def _circle_contract(names: list[str]) -> str:
+    lines = [
+        "",
+        "[[tool.importlinter.contracts]]",
+        "name = 'no modules of a folder import each other in a circle'",
+        "type = 'acyclic_siblings'",
+        f"ancestors = {names!r}",
+    ]
     return "\n".join(lines)
 
 

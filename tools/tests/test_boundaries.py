@@ -118,6 +118,58 @@ def test_folders_without_layers_are_found(copy: Path) -> None:
     assert "packages/xds-proxy/pyproject.toml has no tool.mesh.layers" in found
 
 
+@pytest.fixture
+def deep(copy: Path) -> Path:
+    """A folder in a folder of a package, with the place of both in an order."""
+    folder = copy / "packages/xds-proxy/src/xds_proxy/session/deep"
+    folder.mkdir()
+    (folder / "__init__.py").write_text('"""Deep."""\n')
+    (folder / "_lower.py").write_text('"""Lower."""\n')
+    beside = sorted(file.stem for file in folder.parent.glob("_[a-z]*.py"))
+    file = copy / "packages/xds-proxy/pyproject.toml"
+    append(file, f"[tool.mesh.layers-below]\nsession = {[' : '.join(beside), 'deep']!r}")
+    return folder
+
+
+def test_folders_in_folders_that_keep_to_their_order_are_kept(deep: Path, check: Checked) -> None:
+    done = check()
+    assert done.returncode == 0, done.stdout
+    assert deep.is_dir()
+
+
+def test_an_import_against_the_order_is_found_in_folders_of_folders(
+    deep: Path, broken_contracts: Mistakes
+) -> None:
+    above = min(deep.parent.glob("_[a-z]*.py")).stem
+    append(deep / "_lower.py", f"from xds_proxy.session import {above}")
+    assert (
+        f"xds_proxy.session.deep is not allowed to import xds_proxy.session.{above}"
+        in broken_contracts()
+    )
+
+
+def test_folders_in_folders_without_layers_are_found(deep: Path, copy: Path) -> None:
+    file = copy / "packages/xds-proxy/pyproject.toml"
+    file.write_text(file.read_text().replace("[tool.mesh.layers-below]", "[tool.mesh.other]"))
+    (found,) = boundaries.folder_mistakes(copy)
+    assert 'packages/xds-proxy/pyproject.toml has no "session" in tool.mesh.layers-below' in found
+    assert deep.is_dir()
+
+
+def test_layers_of_what_is_no_folder_with_folders_are_found(deep: Path, copy: Path) -> None:
+    shutil.rmtree(deep)
+    (found,) = boundaries.folder_mistakes(copy)
+    assert 'packages/xds-proxy/pyproject.toml has "session" in tool.mesh.layers-below' in found
+
+
+def test_modules_of_a_folder_that_import_each_other_are_found(
+    deep: Path, broken_contracts: Mistakes
+) -> None:
+    append(deep / "_lower.py", "from xds_proxy.session.deep import _upper")
+    (deep / "_upper.py").write_text("from xds_proxy.session.deep import _lower\n")
+    assert "No cycles are allowed in xds_proxy.session.deep." in broken_contracts()
+
+
 def test_a_folder_of_too_many_modules_is_found(copy: Path) -> None:
     folder = copy / "packages/lifecycle/src/mesh_lifecycle"
     for number in range(boundaries.MOST_MODULES):
