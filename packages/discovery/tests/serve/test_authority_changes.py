@@ -180,7 +180,7 @@ async def test_what_can_not_be_revoked_is_one_sentence(
 ) -> None:
     load_or_create_authority(tmp_path / "ca", trust_domain="cluster.local")
     code, output = await run("revoke", *arguments, f"--ca-dir={tmp_path / 'ca'}")
-    assert code == 1
+    assert code == 2
     assert sentence in output
     assert output.count("\n") == 1
 

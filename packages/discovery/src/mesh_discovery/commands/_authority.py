@@ -67,7 +67,14 @@ def revoke(
     list, for everybody. An identity that proves itself anew, by a token, gets certificates again; a
     key never does.
     """
-    from mesh_ca import Authority, CaError, RevocationList, is_own_root, load_signer
+    from mesh_ca import (
+        Authority,
+        CaError,
+        IdentityError,
+        RevocationList,
+        is_own_root,
+        load_signer,
+    )
 
     configure_logging("error")
     if len([given for given in (serial, identity, key) if given]) != 1:
@@ -84,6 +91,8 @@ def revoke(
             revocations.revoke_key(key.lower())
         else:
             revocations.revoke(_serial_number(serial), reason=reason)
+    except IdentityError as error:
+        fail([str(error)], exit_code=WRONG_CALL)
     except CaError as error:
         fail([str(error)])
     except ValueError as error:
