@@ -11,6 +11,7 @@ from mesh_discovery._config import Address
 from mesh_discovery._version import version
 from mesh_discovery.serve._debug_pages import DebugPages
 from mesh_discovery.serve._free_ports import CannotListenError, refusal
+from mesh_discovery.serve._index_page import ListedPage, html_index, text_index, wants_html
 from mesh_lifecycle import Readiness
 from mesh_listening import (
     HTTP_LIMITS,
@@ -24,6 +25,26 @@ from mesh_listening import (
     out_of_files,
 )
 from mesh_listening.prometheus import PortMetrics
+
+MONITORING_PAGES = (
+    ListedPage("/", "This list, as text or as HTML."),
+    ListedPage("/metrics", "Metrics of the control plane, for Prometheus."),
+    ListedPage("/version", "The version of the control plane."),
+    ListedPage("/debug/status", "What is not as configured; mesh-discovery status prints it."),
+    ListedPage("/debug/distribution", "Whether every proxy has what is saved in the files."),
+    ListedPage("/debug/syncz", "What each proxy was sent, and what it has accepted or refused."),
+    ListedPage("/debug/configz", "The configuration objects that are served, and where from."),
+    ListedPage("/debug/registryz", "The services of the mesh and their endpoints."),
+    ListedPage(
+        "/debug/config_dump",
+        "The clusters, endpoints, listeners and routes of one proxy.",
+        query="?proxyID=ID",
+    ),
+    ListedPage("/debug/ndsz", "The name table of one proxy.", query="?proxyID=ID"),
+)
+"""What the monitoring port has."""
+
+_DEBUG_NOTE = "Pages below /debug answer programs of this machine only."
 
 
 def public_app(
@@ -51,7 +72,7 @@ def public_app(
 
 
 def monitoring_app(registry: CollectorRegistry, pages: DebugPages) -> web.Application:
-    """Make the app of port 15014; /debug answers programs of this machine only."""
+    """Make the app of port 15014: `MONITORING_PAGES`."""
 
     async def metrics(request: web.Request) -> web.Response:
         render, content_type = choose_encoder(request.headers.get("Accept", ""))
@@ -82,16 +103,27 @@ def monitoring_app(registry: CollectorRegistry, pages: DebugPages) -> web.Applic
     async def distribution(_: web.Request) -> web.Response:
         return web.json_response(await pages.distribution())
 
+    async def index(request: web.Request) -> web.Response:
+        if wants_html(request.headers.get("Accept", "")):
+            text = html_index(MONITORING_PAGES, note=_DEBUG_NOTE)
+            return web.Response(text=text, content_type="text/html")
+        return web.Response(text=text_index(MONITORING_PAGES, note=_DEBUG_NOTE))
+
+    handlers = {
+        "/": index,
+        "/metrics": metrics,
+        "/version": version_page,
+        "/debug/status": page(pages.status),
+        "/debug/distribution": distribution,
+        "/debug/syncz": page(pages.syncz),
+        "/debug/configz": page(pages.configz),
+        "/debug/registryz": page(pages.registryz),
+        "/debug/config_dump": page_of_proxy(pages.config_dump),
+        "/debug/ndsz": page_of_proxy(pages.ndsz),
+    }
     app = web.Application(middlewares=[_debug_for_loopback])
-    app.router.add_get("/metrics", metrics)
-    app.router.add_get("/version", version_page)
-    app.router.add_get("/debug/status", page(pages.status))
-    app.router.add_get("/debug/syncz", page(pages.syncz))
-    app.router.add_get("/debug/distribution", distribution)
-    app.router.add_get("/debug/configz", page(pages.configz))
-    app.router.add_get("/debug/registryz", page(pages.registryz))
-    app.router.add_get("/debug/config_dump", page_of_proxy(pages.config_dump))
-    app.router.add_get("/debug/ndsz", page_of_proxy(pages.ndsz))
+    for listed in MONITORING_PAGES:
+        app.router.add_get(listed.path, handlers[listed.path])
     return app
 
 
