@@ -2,7 +2,9 @@
 
 import asyncio
 import json
+import shlex
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -12,9 +14,13 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from mesh_command_line import Form, add_documents, application, examples, run
+from mesh_command_line import Form, add_documents, application, examples
+from mesh_command_line import run as run_application
+from mesh_command_line import say as say_error
+from mesh_local._asking_commands import OUTPUT, add_asking_commands
 from mesh_local._errors import MeshLocalError, NotReady, ProcessEnded
-from mesh_local._up import Stopped, default_state_folder, say
+from mesh_local._init import EXAMPLE, write_example
+from mesh_local._up import Stopped, say
 from mesh_local._up import once as run_once
 from mesh_local._up import up as run_up
 from mesh_local.config._addresses import BLOCKS, Block
@@ -22,8 +28,11 @@ from mesh_local.config._mesh_file import load_mesh_file
 from mesh_local.config._plan import plan_mesh
 from mesh_local.observation._findings import Findings, check_mesh
 from mesh_local.processes._children import last_lines
+from mesh_local.state._folder import default_state_folder
 
 _NAME = "mesh-local"
+_INTERRUPTED = 130
+"""The exit status of a shell's command that Ctrl-C ended."""
 
 
 def _installed_version() -> str:
@@ -46,21 +55,29 @@ _ALLOW_UNSUPPORTED = typer.Option(
     help="Let pass, without effect, configuration that Istio has and this mesh has not yet.",
 )
 
-_OUTPUT = typer.Option("--output", "-o", help="A form for programs.", metavar="json")
-
 # With typer's own kind of path, the file would be looked at, however long its mount hangs.
-_MESH_FILE = typer.Argument(
-    help="The mesh file (YAML).", show_default=False, parser=Path, metavar="FILE"
-)
+_MESH_FILE = typer.Argument(help="The mesh file (YAML).", parser=Path, metavar="FILE")
+_DEFAULT_FILE = Path("mesh.yaml")
+
+
+@app.command(epilog=examples("mesh-local init", "mesh-local init shop"))
+def init(
+    folder: Annotated[Path, typer.Argument(help="Where.", parser=Path, metavar="FOLDER")] = Path(),
+) -> None:
+    """Write a mesh of two services, to begin with.
+
+    Nothing is overwritten.
+    """
+    for path in write_example(folder):
+        typer.echo(path)
+    typer.echo(f"run it with: mesh-local up {shlex.quote(str(folder / 'mesh.yaml'))}")
 
 
 @app.command(
-    epilog=examples(
-        "mesh-local up mesh.yaml", "mesh-local up mesh.yaml --once --state-dir /tmp/mesh"
-    )
+    epilog=examples("mesh-local up", "mesh-local up mesh.yaml --once --state-dir /tmp/mesh")
 )
 def up(
-    file: Annotated[Path, _MESH_FILE],
+    file: Annotated[Path, _MESH_FILE] = _DEFAULT_FILE,
     *,
     once: Annotated[
         bool, typer.Option("--once", help="Run the file's checks, tell what was seen, and stop.")
@@ -78,34 +95,13 @@ def up(
     allow_unsupported: Annotated[bool, _ALLOW_UNSUPPORTED] = False,
 ) -> None:
     """Start the mesh in FILE and show it until Ctrl-C."""
-    errors = Console(stderr=True)
-    try:
-        mesh = load_mesh_file(file)
-        folder = default_state_folder(file) if state_dir is None else state_dir
-        if once:
-            passed = asyncio.run(
-                run_once(
-                    mesh, folder=folder, console=Console(), allow_unsupported=allow_unsupported
-                )
-            )
-            raise typer.Exit(0 if passed else 1)
-        asyncio.run(
-            run_up(mesh, folder=folder, console=Console(), allow_unsupported=allow_unsupported)
-        )
-    except (NotReady, ProcessEnded) as error:
-        say(errors, f"mesh-local: {error}")
-        lines = last_lines(error.log)
-        say(errors, f"the last lines of {error.log}:" if lines else f"{error.log} is empty")
-        for line in lines:
-            say(errors, f"  {line}")
-        raise typer.Exit(1) from None
-    except Stopped as error:
-        say(errors, f"mesh-local: {error}")
-        raise typer.Exit(130) from None
-    except MeshLocalError as error:
-        for line in str(error).splitlines():
-            say(errors, f"mesh-local: {line}")
-        raise typer.Exit(1) from None
+    mesh = load_mesh_file(file)
+    folder = default_state_folder(file) if state_dir is None else state_dir
+    run = run_once if once else run_up
+    well = asyncio.run(
+        run(mesh, folder=folder, console=Console(), allow_unsupported=allow_unsupported)
+    )
+    raise typer.Exit(0 if well else 1)
 
 
 @app.command(epilog=examples("mesh-local demo", "mesh-local demo --keep"))
@@ -119,17 +115,17 @@ def demo(
 
     Their files come along with this command.
     """
-    file = Path(__file__).with_name("two-services") / "mesh.yaml"
+    file = EXAMPLE / "mesh.yaml"
     with TemporaryDirectory(prefix="mesh-local-demo-") as folder:
         up(file, once=not keep, state_dir=Path(folder, "state"))
 
 
-@app.command(epilog=examples("mesh-local check mesh.yaml", "mesh-local check mesh.yaml -o json"))
+@app.command(epilog=examples("mesh-local check", "mesh-local check mesh.yaml -o json"))
 def check(
-    file: Annotated[Path, _MESH_FILE],
+    file: Annotated[Path, _MESH_FILE] = _DEFAULT_FILE,
     *,
     allow_unsupported: Annotated[bool, _ALLOW_UNSUPPORTED] = False,
-    output: Annotated[Form | None, _OUTPUT] = None,
+    output: Annotated[Form | None, OUTPUT] = None,
 ) -> None:
     """Say all that is wrong with FILE and its configuration.
 
@@ -139,12 +135,9 @@ def check(
     try:
         mesh = load_mesh_file(file)
     except MeshLocalError as error:
-        problems = tuple(str(error).splitlines())
-        if output is Form.JSON:
-            _print_findings(Findings(problems=problems), workloads=0)
-        else:
-            for line in problems:
-                say(errors, f"mesh-local: {line}")
+        if output is not Form.JSON:
+            raise
+        _print_findings(Findings(problems=tuple(str(error).splitlines())), workloads=0)
         raise typer.Exit(1) from None
     # Any block will do: whether the configuration is right does not depend on addresses.
     plan = plan_mesh(mesh, Block(number=BLOCKS[0]))
@@ -171,16 +164,40 @@ def _print_findings(findings: Findings, *, workloads: int) -> None:
 @app.command("version", epilog=examples("mesh-local version", "mesh-local version -o json"))
 def show_version(
     *,
-    output: Annotated[Form | None, _OUTPUT] = None,
+    output: Annotated[Form | None, OUTPUT] = None,
 ) -> None:
     """Print the version."""
     found = _installed_version()
     typer.echo(json.dumps({"version": found}) if output is Form.JSON else found)
 
 
+add_asking_commands(app)
 add_documents(app, name=_NAME)
 
 
 def main() -> None:
     """Run the command and exit."""
-    sys.exit(run(app, sys.argv[1:], name=_NAME))
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command and return its exit status."""
+    try:
+        return run_application(app, arguments, name=_NAME)
+    except Stopped as error:
+        say_error(str(error), name=_NAME)
+        return _INTERRUPTED
+    except MeshLocalError as error:
+        for line in str(error).splitlines():
+            say_error(line, name=_NAME)
+        if isinstance(error, NotReady | ProcessEnded):
+            _say_log(error.log)
+        return 1
+
+
+def _say_log(log: Path) -> None:
+    errors = Console(stderr=True)
+    lines = last_lines(log)
+    say(errors, f"the last lines of {log}:" if lines else f"{log} is empty")
+    for line in lines:
+        say(errors, f"  {line}")

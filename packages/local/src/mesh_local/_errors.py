@@ -22,6 +22,10 @@ class ConfigurationError(MeshLocalError):
     """The control plane would not start with this configuration; a line for each mistake."""
 
 
+class NotRunning(MeshLocalError):
+    """No mesh runs that could be asked."""
+
+
 class FaultError(MeshLocalError):
     """A fault or a rule that this mesh can't have; the message says what there is."""
 

@@ -8,14 +8,17 @@ from pathlib import Path
 
 from rich.console import Console
 from rich.live import Live
+from rich.text import Text
 
 from mesh_lifecycle import Stopping, configure_logging, in_background, stop_signals
 from mesh_local._errors import MeshLocalError
+from mesh_local._mesh_status import mesh_status
 from mesh_local._running_mesh import RunningMesh
+from mesh_local.asking._answering import Answers, answering
 from mesh_local.config._mesh_file import MeshFile
 from mesh_local.display._check_report import check_lines, mesh_lines
 from mesh_local.display._duration_text import milliseconds
-from mesh_local.display._table import mesh_view
+from mesh_local.display._screen import mesh_screen
 from mesh_local.lifetime._file_following import follow_mesh_file
 from mesh_local.lifetime._mesh import editable_mesh, prepared, running_mesh
 from mesh_local.observation._checks import run_check
@@ -24,6 +27,7 @@ from mesh_local.state._folder import StateFolder
 
 ONCE_READY_S = 90.0
 _REFRESH_S = 0.5
+_HINT = "Ctrl-C stops it; elsewhere: mesh-local status, logs, request, exec, down"
 _SECOND_STOP_POLL_S = 0.1
 
 
@@ -31,39 +35,53 @@ class Stopped(MeshLocalError):
     """The user stopped a run."""
 
 
-def default_state_folder(file: Path) -> Path:
-    """Return `.mesh-local/NAME` beside the mesh file."""
-    return file.absolute().parent / ".mesh-local" / file.stem
-
-
 async def up(
     file: MeshFile, *, folder: Path, console: Console, allow_unsupported: bool = False
-) -> None:
-    """Run a mesh and show it until SIGINT or SIGTERM; a second one kills what still stops."""
+) -> bool:
+    """Run a mesh and show it until it is asked to stop; a second signal kills what still stops.
+
+    Returns True: a stop that was asked for is well.
+    """
     with prepared(file, folder) as (plan, state), _own_log(state):
-        say(console, f"starting the mesh {file.name}; its logs are in {state.logs}")
+        say(console, f"starting the mesh {file.name} with {len(plan.instances)} workloads")
         try:
-            async with _until_stopped(console) as kill_now:
+            async with _until_stopped(console, file, state) as (kill_now, answers):
                 running = editable_mesh(
                     plan, state, kill_now=kill_now, allow_unsupported=allow_unsupported
                 )
                 async with running as (mesh, replicas):
+                    answers.mesh = mesh
                     following = follow_mesh_file(mesh, replicas, on_edit=mesh.note_edit)
                     async with in_background(following, name="mesh file"):
                         await _show(mesh, console)
         except Stopped:
-            say(console, "\nstopped")
+            say(console, "stopped")
+    return True
 
 
 async def _show(mesh: RunningMesh, console: Console) -> None:
-    view, told = mesh_view(mesh, datetime.now(UTC)), False
-    with Live(view, console=console, auto_refresh=False) as live:
+    """Show the mesh; a file, which can't change what it has, gets the screen when all is ready."""
+    if not console.is_terminal:
+        await _until_all_ready(mesh)
+        say(console, "all workloads are ready")
+        console.print(_screen(mesh, console.width, None), soft_wrap=True)
+        await asyncio.Event().wait()
+    with Live(console=console, auto_refresh=False) as live:
         while True:
+            # The terminal may have got another size. Its last line stays free for the cursor.
+            live.update(_screen(mesh, console.width, console.height - 1), refresh=True)
             await asyncio.sleep(_REFRESH_S)
-            live.update(mesh_view(mesh, datetime.now(UTC)), refresh=True)
-            if not told and not any(each.not_ready for each in mesh.workloads):
-                say(console, "all workloads are ready")
-                told = True
+
+
+def _screen(mesh: RunningMesh, width: int, height: int | None) -> Text:
+    status, now = mesh_status(mesh), datetime.now(UTC)
+    return mesh_screen(status, now, width=width, height=height, hint=_HINT)
+
+
+async def _until_all_ready(mesh: RunningMesh) -> None:
+    # An edit may add others meanwhile.
+    while any(each.not_ready for each in mesh.workloads):  # noqa: ASYNC110
+        await asyncio.sleep(_REFRESH_S)
 
 
 async def once(
@@ -77,7 +95,7 @@ async def once(
     started = loop.time()
     with prepared(file, folder) as (plan, state), _own_log(state):
         say(console, f"Starting the mesh {file.name}; its logs are in {state.logs}")
-        async with _until_stopped(console) as kill_now:
+        async with _until_stopped(console, file, state) as (kill_now, answers):
             running = running_mesh(
                 plan,
                 state,
@@ -86,6 +104,7 @@ async def once(
                 allow_unsupported=allow_unsupported,
             )
             async with running as mesh:
+                answers.mesh = mesh
                 await mesh.wait_ready(ONCE_READY_S)
                 ready_after = loop.time() - started
                 passed = await _run_checks(mesh, console)
@@ -120,22 +139,29 @@ def _say_all(console: Console, lines: Iterable[str]) -> None:
 
 
 @asynccontextmanager
-async def _until_stopped(console: Console) -> AsyncIterator[asyncio.Event]:
-    """Run the block until SIGINT or SIGTERM, then cancel it and raise `Stopped`.
+async def _until_stopped(
+    console: Console, file: MeshFile, state: StateFolder
+) -> AsyncIterator[tuple[asyncio.Event, Answers]]:
+    """Run the block until a signal or `mesh-local down`, then cancel it and raise `Stopped`.
 
-    Yields an event that is set when the user asks a second time.
+    Yields an event that is set when the user asks a second time, and the answers for other
+    terminals, which get them until the block has been left.
     """
     kill_now = asyncio.Event()
     with stop_signals() as stopping:
+        answers = Answers(file.name, on_stop=lambda: stopping.request("mesh-local down"))
 
         async def stop() -> None:
             reason = await stopping.wait()
             say(console, f"stopping in order ({reason}); ask once more to stop at once")
             raise Stopped(f"stopped by {reason} before the checks were done")
 
-        async with in_background(_notice_second_stop(stopping, kill_now), name="second-stop"):
-            async with in_background(stop(), name="stop-request"):
-                yield kill_now
+        async with (
+            answering(state, answers),
+            in_background(_notice_second_stop(stopping, kill_now), name="second-stop"),
+            in_background(stop(), name="stop-request"),
+        ):
+            yield kill_now, answers
 
 
 async def _notice_second_stop(stopping: Stopping, kill_now: asyncio.Event) -> None:

@@ -1,8 +1,11 @@
 import asyncio
+import re
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import msgspec
 import pytest
 import pytest_asyncio
 from rich.console import Console
@@ -18,9 +21,10 @@ from mesh_local import (
     RunningWorkload,
     StateFolder,
 )
+from mesh_local._mesh_status import MeshStatus, mesh_status
 from mesh_local.display._check_report import check_lines, mesh_lines
 from mesh_local.display._duration_text import brief, milliseconds
-from mesh_local.display._table import mesh_view
+from mesh_local.display._screen import mesh_screen
 from mesh_local.observation._checks import Hop
 from mesh_local.observation._http import Answer
 from mesh_local.processes._guard import Guard, guarding
@@ -97,32 +101,127 @@ def mesh(plan: MeshPlan, child: Callable[..., Child], tmp_path: Path) -> Running
     )
 
 
-def shown(mesh: RunningMesh, width: int) -> str:
-    console = Console(width=width, force_terminal=False, record=True, file=None)
+def shown(mesh: RunningMesh, width: int, height: int | None = None) -> str:
+    console = Console(width=width, force_terminal=False, file=None)
     with console.capture() as capture:
-        console.print(mesh_view(mesh, NOW))
-    return "\n".join(line.rstrip() for line in capture.get().splitlines()) + "\n"
+        screen = mesh_screen(mesh_status(mesh), NOW, width=width, height=height, hint="Ctrl-C")
+        console.print(screen, soft_wrap=True)
+    return capture.get()
 
 
-@pytest.mark.parametrize("width", [80, 160])
-def test_the_table(width: int, mesh: RunningMesh, golden: Golden) -> None:
+def many(mesh: RunningMesh, count: int) -> None:
+    """Give it many workloads that are ready, and one at the end that is not."""
+    ready, broken = mesh.workloads[0], mesh.workloads[2]
+    mesh.workloads = (*[ready] * (count - 1), broken)
+
+
+@pytest.mark.parametrize("width", [80, 200])
+def test_the_screen(width: int, mesh: RunningMesh, golden: Golden) -> None:
     mesh.findings = (
         "wrong since 2026-01-01 11:58:02 UTC: mesh/web.yaml; nothing of it is served",
         '  mesh/web.yaml:7: spec.resolution: expected one of NONE, STATIC, found the text "S"',
     )
 
-    golden(f"table-{width}.txt", shown(mesh, width))
+    golden(f"screen-{width}.txt", shown(mesh, width))
 
 
-def test_no_address_is_broken_in_a_narrow_terminal(mesh: RunningMesh) -> None:
-    text = shown(mesh, 80)
+def test_the_first_lines_tell_how_many_are_ready_and_what_is_wrong(mesh: RunningMesh) -> None:
+    first, *others = shown(mesh, 80).splitlines()
+
+    assert first.startswith("shop  1 of 4 ready  1 problem")
+    assert others[0] == "frontend ended (exit code 3): no database"
+
+
+def test_each_workload_has_one_line(mesh: RunningMesh) -> None:
+    lines = shown(mesh, 80).splitlines()
 
     for each in mesh.plan.instances:
-        lines = text.splitlines()
-        assert any(line.endswith(each.spiffe_id) for line in lines)
-        for port in each.workload.ports:
-            assert any(line.endswith(f"{each.addresses.app}:{port.port}") for line in lines)
-    assert "  curl -x http://127.64.3.3:15002 http://backend.shop:8080/\n" in text
+        assert sum(line.startswith(each.full_name) for line in lines) == 1
+
+
+@pytest.mark.parametrize(("width", "height"), [(80, 24), (200, 50), (40, 12)])
+@pytest.mark.parametrize("count", [1, 8, 30, 100])
+def test_the_screen_fits(mesh: RunningMesh, width: int, height: int, count: int) -> None:
+    many(mesh, count)
+    mesh.findings = tuple(f"mesh/web.yaml:{line}: something is wrong here" for line in range(40))
+
+    lines = shown(mesh, width, height).splitlines()
+
+    assert sum(max(1, -(-len(line) // width)) for line in lines) <= height
+
+
+def test_a_workload_with_trouble_is_shown_where_not_all_have_room(mesh: RunningMesh) -> None:
+    many(mesh, 40)
+
+    lines = shown(mesh, 80, 24).splitlines()
+
+    assert any(line.startswith("frontend.shop") and "ended" in line for line in lines)
+    assert any(line.startswith("…") and "more, all ready" in line for line in lines)
+
+
+def test_serials_of_one_day_differ(mesh: RunningMesh) -> None:
+    one, other = "4d416b0b7a9691fdbd127872c2dabf7251ec3f", "4d416b0b7a9691fdbd1272410b41725241fa"
+    mesh.workloads = (mesh.workloads[0], replace(mesh.workloads[0]))
+    mesh.workloads[0].status = replace(HEALTHY, serial=one)
+    mesh.workloads[1].status = replace(HEALTHY, serial=other)
+
+    text = shown(mesh, 80)
+
+    assert "…dabf7251ec3f" in text
+    assert "…0b41725241fa" in text
+
+
+def test_addresses_can_be_clicked(mesh: RunningMesh) -> None:
+    console = Console(width=80, force_terminal=True, file=None)
+    with console.capture() as capture:
+        console.print(mesh_screen(mesh_status(mesh), NOW, width=80), soft_wrap=True)
+
+    links = re.findall(r"\x1b\]8;[^;]*;(http[^\x1b]+)\x1b", capture.get())
+    assert links == ["http://127.64.1.2:8080"]
+
+
+def test_a_workload_that_is_not_ready_says_in_its_line_what_it_waits_for(
+    mesh: RunningMesh,
+) -> None:
+    assert "backend-2.shop   starting  envoy: no listeners yet\n" in shown(mesh, 80)
+
+
+def test_refused_configuration_is_told_once_with_all_whom_it_concerns(mesh: RunningMesh) -> None:
+    mesh.workloads = (mesh.workloads[0], replace(mesh.workloads[0]))
+    for each in mesh.workloads:
+        each.status = replace(HEALTHY, xds_error="no such cluster")
+
+    lines = shown(mesh, 80).splitlines()
+
+    assert lines[0].startswith("shop  2 of 2 ready  1 problem")
+    assert lines[1] == "backend-1, backend-1: no such cluster"
+    assert not mesh_status(mesh).is_well
+
+
+def test_no_command_is_broken_in_a_narrow_terminal(mesh: RunningMesh) -> None:
+    assert "curl -x http://127.64.3.3:15002 http://backend.shop:8080/\n" in shown(mesh, 40)
+
+
+def test_the_state_is_the_same_after_its_way_through_json(mesh: RunningMesh) -> None:
+    status = mesh_status(mesh)
+
+    assert msgspec.json.decode(msgspec.json.encode(status), type=MeshStatus) == status
+
+
+def test_a_mesh_is_well_when_all_is_ready_and_nothing_is_wrong(mesh: RunningMesh) -> None:
+    assert not mesh_status(mesh).is_well
+    for each in mesh.workloads:
+        each.status, each.app_answers = HEALTHY, True
+        if each.app is not None:
+            each.app.state = ChildState.RUNNING
+    assert mesh_status(mesh).is_well
+    mesh.findings = ("mesh/web.yaml:7: wrong",)
+    assert not mesh_status(mesh).is_well
+    mesh.findings, mesh.file_problems = (), ("mesh.yaml:1: wrong",)
+    assert not mesh_status(mesh).is_well
+    mesh.file_problems = ()
+    mesh.control_plane.state = ChildState.RESTARTING
+    assert not mesh_status(mesh).is_well
 
 
 def test_the_report_of_the_checks(mesh: RunningMesh, golden: Golden) -> None:
@@ -175,10 +274,12 @@ def test_a_workload_says_what_it_waits_for(mesh: RunningMesh) -> None:
     ("duration", "text"),
     [
         (timedelta(seconds=-5), "expired"),
-        (timedelta(seconds=8), "8s"),
-        (timedelta(minutes=59, seconds=12), "59m 12s"),
-        (timedelta(days=1, hours=3, minutes=5), "1d 3h"),
-        (timedelta(hours=1, seconds=5), "1h 0m"),
+        (timedelta(seconds=8), "8 s"),
+        (timedelta(minutes=9, seconds=12), "9 min 12 s"),
+        (timedelta(minutes=59, seconds=12), "59 min"),
+        (timedelta(hours=22, minutes=40), "22 h 40 min"),
+        (timedelta(days=1, hours=3, minutes=5), "1 d 3 h"),
+        (timedelta(hours=1, seconds=5), "1 h"),
     ],
 )
 def test_durations_are_brief(duration: timedelta, text: str) -> None:

@@ -1,1 +1,1 @@
-"""The output of `mesh-local`: the table of workloads and the report of each check."""
+"""The output of `mesh-local`: the screen of a mesh and the report of each check."""

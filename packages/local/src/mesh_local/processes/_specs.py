@@ -193,10 +193,7 @@ def app_process(
     if not workload.command:
         return None
     directory = plan.file.directory / workload.directory
-    given = app_environment(plan, instance)
-    if workload.proxyless:
-        given["GRPC_XDS_BOOTSTRAP"] = str(grpc_bootstrap(state.workload(instance.name)))
-    environment = {**environ, **given, **workload.env}
+    environment = {**environ, **program_environment(plan, instance, state)}
     program = find_program(workload.command[0], directory, environment.get("PATH", ""))
     if program is None:
         raise MeshLocalError(
@@ -219,6 +216,14 @@ def _place(file: MeshFile, workload: Workload) -> str:
     if not file.lines:
         return f"workload {workload.name}: "
     return f"{file.path}:{file.line_of(field)}: {field}: "
+
+
+def program_environment(plan: MeshPlan, instance: Instance, state: StateFolder) -> dict[str, str]:
+    """Return the variables that the mesh and its file set for a workload's program."""
+    given = app_environment(plan, instance)
+    if instance.workload.proxyless:
+        given["GRPC_XDS_BOOTSTRAP"] = str(grpc_bootstrap(state.workload(instance.name)))
+    return {**given, **instance.workload.env}
 
 
 def app_environment(plan: MeshPlan, instance: Instance) -> dict[str, str]:

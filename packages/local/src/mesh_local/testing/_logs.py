@@ -1,16 +1,13 @@
 """The logs of a mesh's processes: all of each, or the end of it since some time."""
 
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+from mesh_local._parts import Kind, parts
 from mesh_local._running_mesh import RunningMesh
-from mesh_local.testing.faults._parts import Kind, parts
-
-_OF_ENVOY = re.compile(r"[^\t]*\t[^\t]*\tenvoy(?: [^\t]*)?\t")
-"""A line of Envoy's in the log of its agent: time, level, `envoy COMPONENT`."""
+from mesh_local.asking._logs import ENVOY_LINE
 
 
 def text_of(mesh: RunningMesh, name: str) -> str:
@@ -24,7 +21,9 @@ def text_of(mesh: RunningMesh, name: str) -> str:
         if part.kind in (Kind.ENVOY, Kind.AGENT):
             lines = text.splitlines(keepends=True)
             wanted = part.kind is Kind.ENVOY
-            text = "".join(line for line in lines if bool(_OF_ENVOY.match(line)) is wanted)
+            text = "".join(
+                line for line in lines if bool(ENVOY_LINE.match(line.encode())) is wanted
+            )
         found.append(text)
     return "".join(found)
 

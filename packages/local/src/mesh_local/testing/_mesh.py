@@ -7,6 +7,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 
 from mesh_local._errors import FaultError
+from mesh_local._parts import replicas, sender
 from mesh_local._running_mesh import RunningMesh
 from mesh_local.testing import _certificates, _logs, _requests
 from mesh_local.testing._requests import Response
@@ -14,7 +15,6 @@ from mesh_local.testing.faults import _processes
 from mesh_local.testing.faults._configuration import Configuration
 from mesh_local.testing.faults._documents import Documents, yaml_of
 from mesh_local.testing.faults._fault import Fault, Faults
-from mesh_local.testing.faults._parts import replicas, sender
 from mesh_local.testing.faults._rules import HttpFault
 from mesh_local.testing.faults._traffic import TrafficFaults
 

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import TypeVar
 
 from mesh_local._errors import FaultError, NoAnswer, NotReady
+from mesh_local._parts import Kind, Part, parts
 from mesh_local._running_mesh import RunningMesh, RunningWorkload
 from mesh_local.observation._agent_status import fetch_status
 from mesh_local.observation._http import fetch
 from mesh_local.processes._children import ChildState
 from mesh_local.testing.faults._configuration import runs
-from mesh_local.testing.faults._parts import Kind, Part, parts
 
 BACK_WITHIN_S = 60.0
 _POLL_S = 0.03

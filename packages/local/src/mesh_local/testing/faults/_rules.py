@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from mesh_local._parts import Called
 from mesh_local.state._istio import WORKLOAD_LABEL
-from mesh_local.testing.faults._parts import Called
 
 MARK = "mesh_local.fault"
 _FAULT_FILTER = "envoy.filters.http.fault"

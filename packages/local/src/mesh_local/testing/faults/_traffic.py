@@ -8,13 +8,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from mesh_local._errors import FaultError
+from mesh_local._parts import Called, called, sender
 from mesh_local._running_mesh import RunningMesh, RunningWorkload
 from mesh_local.observation._agent_status import fetch_status
 from mesh_local.state._istio import to_yaml
 from mesh_local.testing.faults import _rules
 from mesh_local.testing.faults._configuration import Configuration, runs
 from mesh_local.testing.faults._connections import end_connections
-from mesh_local.testing.faults._parts import Called, called, sender
 from mesh_local.testing.faults._rules import HttpFault
 
 _CLUSTERS, _ROUTES = "dynamic_active_clusters", "dynamic_route_configs"

@@ -1,4 +1,4 @@
-"""The parts of a running mesh by the names that tests use: `backend`, `backend.envoy`, ..."""
+"""The parts of a running mesh by their names in commands and tests: `backend.envoy`, ..."""
 
 import difflib
 from collections.abc import Iterable

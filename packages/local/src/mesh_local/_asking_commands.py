@@ -1,0 +1,194 @@
+"""The commands about a mesh that runs in another terminal."""
+
+import asyncio
+import json
+import os
+import sys
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+from rich.console import Console
+
+from mesh_command_line import Form, examples
+from mesh_local._errors import MeshLocalError
+from mesh_local.asking._asking import fetch_environment, fetch_mesh_status, fetch_route, stop_mesh
+from mesh_local.asking._finding import find_state
+from mesh_local.asking._logs import log_lines
+from mesh_local.display._duration_text import milliseconds
+from mesh_local.display._screen import mesh_screen
+from mesh_local.observation._http import Answer, fetch
+from mesh_local.processes._specs import find_program
+
+_WHICH = "The mesh file.  [default: that of the mesh in this directory]"
+
+File = Annotated[
+    Path | None, typer.Argument(help=_WHICH, show_default=False, parser=Path, metavar="FILE")
+]
+FileOption = Annotated[
+    Path | None,
+    typer.Option("--file", help=_WHICH, show_default=False, parser=Path, metavar="FILE"),
+]
+StateDir = Annotated[
+    Path | None,
+    typer.Option("--state-dir", help="Its state folder.", parser=Path, metavar="PATH"),
+]
+OUTPUT = typer.Option("--output", "-o", help="A form for programs.", metavar="json")
+Output = Annotated[Form | None, OUTPUT]
+_FLAGS_BELONG_TO_THE_COMMAND = {"allow_interspersed_args": False, "ignore_unknown_options": True}
+
+
+def add_asking_commands(app: typer.Typer) -> None:
+    """Add them to the application."""
+    for command, lines in (
+        (status, ("mesh-local status", "mesh-local status -o json | jq .workloads[].urls")),
+        (logs, ("mesh-local logs -f", "mesh-local logs backend backend.envoy --lines 100")),
+        (down, ("mesh-local down", "mesh-local down shop/mesh.yaml")),
+        (
+            request,
+            (
+                "mesh-local request frontend http://backend/price",
+                "mesh-local request frontend http://backend/ -X POST -d x -o json",
+            ),
+        ),
+    ):
+        app.command(command.__name__, epilog=examples(*lines))(command)
+    app.command(
+        "exec",
+        epilog=examples(
+            "mesh-local exec frontend -- curl -s http://backend:8080/",
+            "mesh-local exec frontend -- sh -c 'echo $MESH_SPIFFE_ID'",
+        ),
+        context_settings=_FLAGS_BELONG_TO_THE_COMMAND,
+    )(execute)
+
+
+def status(file: File = None, *, state_dir: StateDir = None, output: Output = None) -> None:
+    """Show a running mesh as its own terminal does.
+
+    The exit status is 0 if all is ready and its rules have no mistakes, and 1 if not.
+    """
+    found = fetch_mesh_status(find_state(file=file, state_dir=state_dir))
+    if output is Form.JSON:
+        typer.echo(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
+    else:
+        console = Console()
+        shown = mesh_screen(found, datetime.now(UTC), width=console.width)
+        console.print(shown, soft_wrap=True)
+    raise typer.Exit(0 if found.is_well else 1)
+
+
+def logs(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="WORKLOAD",
+            help="WORKLOAD, WORKLOAD.agent, WORKLOAD.envoy, control-plane or mesh-local.  "
+            "[default: all]",
+            show_default=False,
+        ),
+    ] = None,
+    *,
+    file: FileOption = None,
+    state_dir: StateDir = None,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Show also what comes.")] = False,
+    lines: Annotated[int, typer.Option("--lines", "-n", min=0, help="Of each log, the last.")] = 20,
+) -> None:
+    """Show what the processes of a mesh have logged.
+
+    Also of a mesh that has ended, until it is run again.
+    """
+    state = find_state(file=file, state_dir=state_dir, running=False)
+    is_one = names is not None and len(names) == 1
+    for name, line in log_lines(state.logs, names or (), count=lines, follow=follow):
+        sys.stdout.buffer.write(line + b"\n" if is_one else f"{name} | ".encode() + line + b"\n")
+        if follow:
+            sys.stdout.buffer.flush()
+
+
+def down(file: File = None, *, state_dir: StateDir = None) -> None:
+    """Stop a running mesh in order, and wait until it has ended."""
+    state = find_state(file=file, state_dir=state_dir)
+    stop_mesh(state)
+    typer.echo(f"the mesh of {state.path} has stopped")
+
+
+def execute(
+    workload: Annotated[str, typer.Argument(metavar="WORKLOAD", help="Whose environment it gets.")],
+    command: Annotated[list[str], typer.Argument(metavar="COMMAND", help="What to run.")],
+    *,
+    file: FileOption = None,
+    state_dir: StateDir = None,
+) -> None:
+    """Run a command in the environment of a workload's program.
+
+    It has its variables, so that http_proxy leads to its Envoy. The exit status is the command's.
+    """
+    given = fetch_environment(find_state(file=file, state_dir=state_dir), workload)
+    environment = {**os.environ, **given.variables}
+    words = command[1:] if command[0] == "--" else command
+    if not words:
+        raise typer.BadParameter("there is no command behind --")
+    program = find_program(words[0], Path.cwd(), environment.get("PATH", os.defpath))
+    if program is None:
+        raise typer.BadParameter(f'there is no program "{words[0]}"')
+    os.execve(program, words, environment)  # noqa: S606 - the user's own command, without a shell
+
+
+def request(
+    sender: Annotated[str, typer.Argument(metavar="FROM", help="The workload that sends it.")],
+    url: Annotated[str, typer.Argument(metavar="URL", help="As http://backend/path.")],
+    *,
+    file: FileOption = None,
+    state_dir: StateDir = None,
+    method: Annotated[str, typer.Option("--method", "-X", help="The method.")] = "GET",
+    header: Annotated[
+        list[str] | None, typer.Option("--header", "-H", help="As `name: value`.")
+    ] = None,
+    data: Annotated[str, typer.Option("--data", "-d", help="The body.")] = "",
+    timeout_s: Annotated[
+        float, typer.Option("--timeout", min=0.001, help="Seconds to wait for the answer.")
+    ] = 30.0,
+    output: Output = None,
+) -> None:
+    """Send a request as a workload, through its Envoy.
+
+    Prints the body of the answer; the exit status is 1 for a status from 400 on, or no answer.
+    """
+    headers = dict(map(_header, header or ()))
+    way = fetch_route(find_state(file=file, state_dir=state_dir), sender, url)
+    try:
+        answer = asyncio.run(
+            fetch(
+                way.host,
+                way.port,
+                method=method,
+                target=way.target,
+                authority=way.authority,
+                headers=headers,
+                body=data.encode(),
+                timeout_s=timeout_s,
+            )
+        )
+    except MeshLocalError as error:
+        raise MeshLocalError(f"{method} {url} as {sender}: {error}") from None
+    _show(answer, output)
+    raise typer.Exit(0 if answer.status < 400 else 1)
+
+
+def _header(text: str) -> tuple[str, str]:
+    name, colon, value = text.partition(":")
+    if not colon or not name.strip():
+        raise typer.BadParameter(f'a header is written as "name: value", found "{text}"')
+    return name.strip(), value.strip()
+
+
+def _show(answer: Answer, output: Form | None) -> None:
+    if output is Form.JSON:
+        typer.echo(json.dumps(asdict(answer), indent=2))
+        return
+    typer.echo(f"{answer.status} after {milliseconds(answer.elapsed_s)}", err=True)
+    typer.echo(answer.body, nl=not answer.body.endswith("\n"))

@@ -1,0 +1,103 @@
+"""The commands about another terminal's mesh where there is none, or only its logs.
+
+With a mesh that runs they are in `tests-e2e/test_local_commands.py`.
+"""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mesh_local.state._folder import opened
+
+
+def call(*arguments: str, where: Path) -> subprocess.CompletedProcess[str]:
+    """Run the command as users do."""
+    return subprocess.run(
+        [sys.executable, "-m", "mesh_local", *arguments],
+        cwd=where,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("status",),
+        ("status", "-o", "json"),
+        ("logs",),
+        ("down",),
+        ("exec", "backend", "--", "true"),
+        ("request", "backend", "http://backend/"),
+    ],
+)
+def test_no_mesh_is_one_sentence(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    done = call(*arguments, where=tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        f"mesh-local: no mesh runs in {tmp_path}: name its file, or its state folder with "
+        "--state-dir\n"
+    )
+
+
+@pytest.mark.parametrize("command", ["status", "down"])
+def test_a_mesh_that_has_ended_is_one_sentence(tmp_path: Path, command: str) -> None:
+    with opened(tmp_path / "state"):
+        pass
+    done = call(command, "--state-dir", str(tmp_path / "state"), where=tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
+    said = f"mesh-local: no mesh runs with the state folder {tmp_path / 'state'}\n"
+    assert done.stderr == said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("status", "--nonsense"), "No such option: --nonsense"),
+        (("status", "-o", "xml"), "'xml' is not"),
+        (("logs", "--lines", "-1"), "Invalid value for '--lines' / '-n'"),
+        (("down", "a.yaml", "b.yaml"), "unexpected extra argument"),
+        (("exec", "backend"), "Missing argument 'COMMAND"),
+        (("request", "backend"), "Missing argument 'URL'"),
+        (("request", "a", "http://a/", "-H", "x"), 'a header is written as "name: value"'),
+        (("request", "a", "http://a/", "--timeout", "0"), "Invalid value for '--timeout'"),
+        (("init", "a", "b"), "unexpected extra argument"),
+    ],
+)
+def test_a_wrong_call_is_one_sentence(
+    tmp_path: Path, arguments: tuple[str, ...], sentence: str
+) -> None:
+    done = call(*arguments, where=tmp_path)
+    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1)
+    assert sentence in done.stderr
+    assert f"(see mesh-local {arguments[0]} --help)" in done.stderr
+
+
+def test_the_logs_of_a_mesh_that_has_ended_are_shown_with_names_if_there_are_several(
+    tmp_path: Path,
+) -> None:
+    with opened(tmp_path / ".mesh-local" / "mesh") as state:
+        (state.logs / "backend.log").write_text("one\ntwo\nthree\n")
+        (state.logs / "control-plane.log").write_text("ready\n")
+    done = call("logs", "backend", "--lines", "2", where=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "two\nthree\n")
+    done = call("logs", "--lines", "1", where=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "backend | three\ncontrol-plane | ready\n")
+
+
+def test_init_says_what_it_wrote_and_what_comes_next(tmp_path: Path) -> None:
+    done = call("init", "my shop", where=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == [
+        "my shop/mesh.yaml",
+        "my shop/backend.py",
+        "my shop/frontend.py",
+        "run it with: mesh-local up 'my shop/mesh.yaml'",
+    ]
+    assert call("check", where=tmp_path / "my shop").returncode == 0
+    again = call("init", "my shop", where=tmp_path)
+    assert (again.returncode, again.stdout, len(again.stderr.splitlines())) == (1, "", 1)
