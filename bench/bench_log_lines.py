@@ -2,8 +2,8 @@
 workloads are refused.
 
 Starts both as processes and counts lines for some time in each state. A thousand refused workloads
-are played by one program that opens streams and asks for certificates with an expired token, each
-workload in turn; with the lines that one attempt costs, those of any pace are known.
+are played by one program: they ask for certificates and open streams with an expired token, or have
+a good token and want to register as a group that there is not, each workload in turn.
 """
 
 import argparse
@@ -36,6 +36,7 @@ from xds_server import type_urls
 from xds_server.testing import SotwClient, StreamEnded, over_grpc
 
 SETTLED_S = 5.0
+NAMES = [("grpc.ssl_target_name_override", "istiod.istio-system.svc")]
 
 
 def main() -> None:
@@ -47,11 +48,16 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         idle_and_outage(Path(name), options.seconds)
     with tempfile.TemporaryDirectory() as name, control_plane(Path(name)):
+        tokens = TokenIssuer(Path(name) / "tokens", ISSUER)
+        token = tokens.issue("default", "web")
+        count = options.workloads
+        with counted(Path(name), f"{count} that may not register"):
+            attempts = asyncio.run(many_refused_groups(Path(name), token, options))
+        print(f"{'':34} {attempts} attempts")
         token = expired_token(Path(name))
         one_refused(Path(name), options.seconds)
-        refused = many_refused(Path(name), token, options)
-        with counted(Path(name), f"{options.workloads} refused workloads"):
-            attempts = asyncio.run(refused)
+        with counted(Path(name), f"{count} refused workloads"):
+            attempts = asyncio.run(many_refused(Path(name), token, options))
         print(f"{'':34} {attempts} attempts")
 
 
@@ -95,35 +101,57 @@ def expired_token(top: Path) -> str:
 
 async def many_refused(top: Path, token: str, options: argparse.Namespace) -> int:
     """Try for all workloads in turn; returns the number of attempts, half for certificates."""
-    root = (top / "authority/root-cert.pem").read_bytes()
     metadata = (("authorization", f"Bearer {token}"),)
-    names = [("grpc.ssl_target_name_override", "istiod.istio-system.svc")]
-    credentials = grpc.ssl_channel_credentials(root)
+    credentials = credentials_of(top)
     request = IstioCertificateRequest(csr=signing_request()[1].decode())
     until, attempts = time.monotonic() + options.seconds, 0
-    async with grpc.aio.secure_channel(CONTROL_PLANE, credentials, options=names) as channel:
+    async with grpc.aio.secure_channel(CONTROL_PLANE, credentials, options=NAMES) as channel:
         create = channel.unary_unary(
             CREATE_CERTIFICATE,
             request_serializer=IstioCertificateRequest.SerializeToString,
             response_deserializer=IstioCertificateResponse.FromString,
         )
         while time.monotonic() < until:
-            node = f"sidecar~10.0.0.1~web-{attempts // 2 % options.workloads}.default~x"
             try:
                 await create(request, metadata=metadata)
             except grpc.aio.AioRpcError:
                 attempts += 1
-            try:
-                async with over_grpc(
-                    CONTROL_PLANE, credentials=credentials, options=names, metadata=metadata
-                ) as wire:
-                    client = SotwClient(wire, node_id=node)
-                    await client.subscribe(type_urls.CLUSTER)
-                    await client.next()
-            except StreamEnded:
-                attempts += 1
+            attempts += await stream_refused(credentials, token, attempts // 2 % options.workloads)
             await asyncio.sleep(2 / options.attempts_a_second)
     return attempts
+
+
+async def many_refused_groups(top: Path, token: str, options: argparse.Namespace) -> int:
+    """Try as proxies with a good token, which register as a group that there is not."""
+    until, attempts = time.monotonic() + options.seconds, 0
+    while time.monotonic() < until:
+        number = attempts % options.workloads
+        attempts += await stream_refused(credentials_of(top), token, number, group="none")
+        await asyncio.sleep(1 / options.attempts_a_second)
+    return attempts
+
+
+def credentials_of(top: Path) -> grpc.ChannelCredentials:
+    return grpc.ssl_channel_credentials((top / "authority/root-cert.pem").read_bytes())
+
+
+async def stream_refused(
+    credentials: grpc.ChannelCredentials, token: str, number: int, *, group: str = ""
+) -> bool:
+    """Open a stream as the workload of a number; tell whether it was refused."""
+    metadata = (("authorization", f"Bearer {token}"),)
+    node = f"sidecar~10.0.0.1~web-{number}.default~x"
+    try:
+        async with over_grpc(
+            CONTROL_PLANE, credentials=credentials, options=NAMES, metadata=metadata
+        ) as wire:
+            registers = {"AUTO_REGISTER_GROUP": group} if group else None
+            client = SotwClient(wire, node_id=node, metadata=registers)
+            await client.subscribe(type_urls.CLUSTER)
+            await client.next()
+    except StreamEnded:
+        return True
+    return False
 
 
 @contextmanager

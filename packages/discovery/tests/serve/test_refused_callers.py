@@ -33,12 +33,13 @@ def shown(plane: Plane, *, certificate: bool) -> grpc.ChannelCredentials:
     return grpc.ssl_channel_credentials(authority.root_pem, key, chain)
 
 
-async def watch(plane: Plane, *, certificate: bool) -> None:
-    """Open a stream and wait for its first answer."""
+async def watch(plane: Plane, *, certificate: bool, group: str = "") -> None:
+    """Open a stream and wait for its first answer. group: as which the proxy registers."""
     node_id = "sidecar~10.0.0.1~web.shop~shop.svc.cluster.local"
     credentials = shown(plane, certificate=certificate)
     async with over_grpc(plane.secure_grpc, credentials=credentials, options=OPTIONS) as wire:
-        client = SotwClient(wire, node_id=node_id)
+        metadata = {"AUTO_REGISTER_GROUP": group} if group else None
+        client = SotwClient(wire, node_id=node_id, metadata=metadata)
         await client.subscribe(type_urls.CLUSTER)
         await client.next()
 
@@ -89,6 +90,25 @@ async def test_a_stream_that_is_refused_again_and_again_has_one_line_and_one_at_
     assert refused[0]["reason"].startswith("not authenticated: ")
     (over,) = (line for line in told if line["msg"] == "client refused, no longer")
     assert over["times"] == TIMES
+
+
+async def test_a_proxy_that_may_not_register_has_no_lines_for_each_of_its_streams(
+    config_dir: Path, start_plane: Start, eventually: Start
+) -> None:
+    plane = await start_plane(config_dir)
+    for _ in range(TIMES):
+        with pytest.raises(Exception, match="there is no WorkloadGroup shop/none"):
+            await watch(plane, certificate=True, group="none")
+    await watch(plane, certificate=True)
+    told = await lines(plane, eventually, "client disconnected")
+    assert [line["msg"] for line in told] == [
+        "client refused",
+        "client refused, no longer",
+        "client connected",
+        "client disconnected",
+    ]
+    assert told[0]["reason"].startswith("there is no WorkloadGroup shop/none")
+    assert told[1]["times"] == TIMES
 
 
 async def test_a_caller_that_gets_no_certificate_has_one_line_with_its_address(

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from mesh_lifecycle import Clock, SystemClock, in_background
 from mesh_listening import PendingWrites
 from xds_server._config import ServerConfig
-from xds_server._errors import BadRequest, StreamRefused
+from xds_server._errors import BadRequest, Refused, StreamRefused
 from xds_server._memory_release import MemoryRelease
 from xds_server.monitoring._no_metrics import no_metrics
 from xds_server.monitoring._observer import NullObserver, StreamObserver
@@ -251,15 +251,18 @@ class XdsServer(Generic[C]):
             # gRPC ends a call whose message is too large for it, and says so to the client only.
             self._bad_requests.record(missing_request(self.config.max_request_bytes), peer_label)
             return
+        address = peer.address
         del peer  # and with it the call's headers, which are of no use for the rest of the stream
         node = connection.client.node
         self._connections[connection.client.id] = connection
         self._memory.count(len(self._connections))
         gauge = self._metrics.clients.labels(node.user_agent.partition("/")[0] or "unknown")
         gauge.inc()
-        log.info("client connected", extra=connection.log_facts())
+        is_told = False
         try:
-            self._observer.opened(connection.client)
+            self._observe_opened(connection.client, peer=peer_label, address=address)
+            is_told = True
+            log.info("client connected", extra=connection.log_facts())
             self._push_to_watchers(self._client_observers.connected(connection.client))
             await connection.run(read, write, taken)
         except BadRequest as bad:
@@ -271,13 +274,29 @@ class XdsServer(Generic[C]):
             self._memory.count(len(self._connections))
             self._pushes_waiting.discard(connection)
             self._opener.closed(connection)
-            log.info("client disconnected", extra=connection.log_facts())
+            if is_told:
+                log.info("client disconnected", extra=connection.log_facts())
             self._push_to_watchers(self._client_observers.disconnected(connection.client))
             self._observer.closed(connection.client)
 
+    def _observe_opened(self, client: Client[C], *, peer: str, address: str) -> None:
+        """Tell the observer of an admitted client, which it may refuse: then it raises `Refused`.
+
+        A client that is refused will be back, again and again. So its streams have no lines of
+        their own, but those of the refusal.
+        """
+        try:
+            self._observer.opened(client)
+        except Refused as refused:
+            self._opener.refused(client.node, refused, peer=peer, address=address)
+            raise
+        self._opener.accepted(client.node, peer=peer)
+
     async def admit_client(self, node: Node | None, peer: Peer) -> Client[C]:
         """Ask `admit` about a client outside of any stream. Raises `Refused`."""
-        return await self._opener.admit_client(node, peer)
+        client = await self._opener.admit_client(node, peer)
+        self._opener.accepted(client.node, peer=holder_of((), peer))
+        return client
 
     def generate(self, client: Client[C], watch: Watch) -> Generated | None:
         """Return what a client gets of one type now, outside of any stream. Raises `Refused`."""

@@ -42,6 +42,10 @@ _LONGEST_NAME = 300
 """Characters of a node's name in the log: a client chooses it."""
 
 
+def _subject(node: Node, peer: str) -> str:
+    return f"{peer} {node.id[:_LONGEST_NAME]}"
+
+
 def _cannot_give_way(_because: BadRequest) -> None:
     """Leave a request that waits for its turn: it is over by itself, sooner than it could be."""
 
@@ -101,6 +105,15 @@ class StreamOpener(Generic[C]):
             delta=delta,
         )
 
+    def refused(self, node: Node, refused: Refused, *, peer: str, address: str) -> None:
+        """Log that a client is refused, if it is no repeat. peer: as `holder_of` names it."""
+        facts = {"node": node.id[:_LONGEST_NAME], "address": address, "code": refused.code.name}
+        self._refused.happened(_subject(node, peer), reason=refused.logged_reason, facts=facts)
+
+    def accepted(self, node: Node, *, peer: str) -> None:
+        """Note that a client is served, and log that it is refused no longer if it was."""
+        self._refused.ended(_subject(node, peer))
+
     def closed(self, connection: Connection[C]) -> None:
         """Remember what the client of a stream that is over may keep for its next one."""
         node_id, state = connection.client.node.id, connection.state
@@ -133,16 +146,11 @@ class StreamOpener(Generic[C]):
                 grpc.StatusCode.INVALID_ARGUMENT,
                 "missing node information: the first request of a stream needs node.id",
             )
-        subject = f"{holder_of((), peer)} {node.id[:_LONGEST_NAME]}"
         try:
             admission = await self._admit(node, peer)
         except Refused as refused:
-            facts = {"node": node.id[:_LONGEST_NAME], "address": peer.address}
-            self._refused.happened(
-                subject, reason=refused.logged_reason, facts={**facts, "code": refused.code.name}
-            )
+            self.refused(node, refused, peer=holder_of((), peer), address=peer.address)
             raise
-        self._refused.ended(subject)
         return Client(
             id=f"{node.id}-{next(self._stream_numbers)}",
             node=node,

@@ -87,10 +87,8 @@ class WorkloadObserver:
                 found, client.id, now=self._clock.now(), monotonic=self._clock.monotonic()
             )
         except MayNotRegisterError as error:
-            self._warn("workload not registered", client, str(error))
             raise Refused(grpc.StatusCode.PERMISSION_DENIED, str(error)) from error
         except TooManyWorkloadsError as error:
-            self._warn("workloads are not registered: too many", client, str(error))
             raise Refused(grpc.StatusCode.RESOURCE_EXHAUSTED, str(error)) from error
         if is_new:
             self._tell("workload registered", workload=found.name, namespace=found.namespace)
