@@ -115,7 +115,7 @@ async def test_certificates_of_a_shorter_life_have_the_bootstrap_written_again(
     assert interval() in ("72s", "73s")
     assert stat.S_IMODE(path.stat().st_mode) == 0o644
     (told,) = [each for each in caplog.records if each.levelno == logging.WARNING]
-    assert "start them again" in told.message
+    assert "have to be restarted" in told.message
 
 
 def test_only_in_a_pod_may_other_users_connect(config: Callable[..., AgentConfig]) -> None:

@@ -114,8 +114,8 @@ async def keep_refresh_interval(
         if needed > written * _SHORTER:
             continue
         log.warning(
-            "certificates live shorter than was asked for: gRPC applications that have started "
-            "already read them too seldom, start them again",
+            "certificates are valid for less time than was asked for: gRPC applications that "
+            "run already read them too seldom and have to be restarted",
             extra={
                 "lifetime_s": round(lifetime.total_seconds()),
                 "refresh_interval_s": needed // _SECOND,

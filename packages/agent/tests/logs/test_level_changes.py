@@ -86,7 +86,7 @@ async def test_the_name_of_a_logger_is_a_scope() -> None:
     ("query", "words"),
     [
         ("dns=loud", "'loud' is not one of debug, info, warn, error, fatal, none"),
-        ("dms=debug", "log scope 'dms': there is no such scope and no such logger; there are all"),
+        ("dms=debug", "log scope 'dms': there is no such scope and no such logger; scopes are all"),
         ("gcecred=debug", "nothing is logged in this scope here"),
         ("envoy=debug", "envoy's levels are changed at its own admin interface"),
         ("paths=envoy config:debug", "POST /logging?level=debug on port 15000"),

@@ -136,7 +136,8 @@ async def running(config: DiscoveryConfig) -> AsyncIterator[ControlPlane]:
         )
         if config.grpc is not None and config.believe_plaintext:
             log.warning(
-                "callers in plaintext are believed: who reaches this port reads all configuration",
+                "callers in plaintext are believed: a caller that reaches this port can read all "
+                "configuration",
                 extra={"grpc": plane.grpc, "change": "leave out --believe-plaintext"},
             )
         _log_ready(plane, store)

@@ -104,8 +104,8 @@ async def _with_word(name: str, waiting: Awaitable[None]) -> None:
         await asyncio.sleep(_NOT_SEEN_S)
         if not named_processes(name):
             log.warning(
-                "no process of the name that the agent is to end with has been seen yet; in a pod, "
-                "only shareProcessNamespace shows those of other containers",
+                "the program that the agent is to end with has not been seen yet; in a pod, "
+                "programs of other containers are seen only with shareProcessNamespace",
                 extra={"program": name},
             )
         await asyncio.Event().wait()

@@ -71,8 +71,8 @@ class MachinePlace:
             facts = {"region": platform.region, "zone": platform.zone}
             if self._used:
                 log.warning(
-                    "the machine's place was known only after Envoy's start, and counts for the "
-                    "next Envoy: POST /restart replaces this one",
+                    "the machine's place became known after Envoy had started: Envoy has it after "
+                    "a restart (POST /restart)",
                     extra=facts,
                 )
             else:

@@ -39,8 +39,8 @@ def change_levels(query: str) -> None:
             )
         if obstacle := SCOPES.obstacle(scope):
             raise LogLevelError(
-                f"log scope {scope!r}: {obstacle}; there are all, {', '.join(SCOPES.names)}, and "
-                "the names of loggers as lines of the log have them"
+                f"log scope {scope!r}: {obstacle}; scopes are all, {', '.join(SCOPES.names)}, and "
+                "the names of loggers, as the lines of the log have them"
             )
     SCOPES.set_levels(wanted)
     if wanted:

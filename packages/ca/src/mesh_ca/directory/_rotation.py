@@ -129,7 +129,7 @@ class RotatingAuthority:
         )
         if not any(root.public_key() == old.root.public_key() for root in new.roots):
             log.warning(
-                "trust bundle without the root in use so far: certificates below that root are "
+                "the trust bundle has lost the root that was in use: certificates below it are "
                 "refused from now on; put both roots into the bundle until they have expired",
                 extra={"directory": str(self._directory)},
             )

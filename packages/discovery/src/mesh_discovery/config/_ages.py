@@ -79,7 +79,7 @@ def dates_without_effect(contents: Iterable[FileContent]) -> Problem | None:
                 if first is not None and first.namespace != item.namespace:
                     return item.problem(
                         ("metadata", "creationTimestamp"),
-                        f"counts among objects of {item.namespace} alone, as do those of other "
+                        f"is compared with that of objects of {item.namespace} only, as in other "
                         f"namespaces ({first.file}:{first.line}): between namespaces the root "
                         "namespace comes first, then the one whose Namespace object is older, then "
                         "the first by name; --believe-timestamps believes all",

@@ -163,7 +163,7 @@ def test_a_gateway_of_another_class_is_let_pass_and_told() -> None:
     assert found.warnings == [
         (
             "mesh.yaml:1: spec.gatewayClassName: the class other is not of "
-            "istio.io/gateway-controller: the Gateway is let pass, without effect"
+            "istio.io/gateway-controller: the Gateway is accepted and has no effect"
         )
     ]
 

@@ -11,7 +11,7 @@ from virtual_services import HOST, model_of, only, virtual_service
 
 LARGE = ".{0,200}"
 """Two of them are less than an object may have; their program is 4 000 instructions."""
-NOT_ALL = "has no effect: with older ones, the regular expressions of namespace "
+NOT_ALL = "has no effect: with it and what is older, the regular expressions of namespace "
 
 
 def by_path(*expressions: str) -> tuple[str, ...]:

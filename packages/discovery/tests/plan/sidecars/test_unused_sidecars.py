@@ -58,7 +58,7 @@ def test_hosts_that_bring_in_nothing_are_told(host: str, model_of: Build) -> Non
 
     (message,) = told(model)
 
-    assert message.startswith(f'spec.egress[0].hosts[1]: "{host}" brings in nothing')
+    assert message.startswith(f'spec.egress[0].hosts[1]: "{host}" imports nothing')
 
 
 def test_a_proxy_for_unknown_hosts_that_is_no_service_is_told(model_of: Build) -> None:

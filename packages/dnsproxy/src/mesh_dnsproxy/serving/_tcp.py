@@ -89,8 +89,8 @@ class TcpListener:
             if not self._full:
                 self._full = True
                 log.warning(
-                    "too many TCP connections: of the address that has the most, the longest idle"
-                    " or waiting one is closed for each new one",
+                    "too many TCP connections: each new one closes the one that has waited longest "
+                    "of the address that has the most",
                     extra={"max_connections": self.config.max_connections},
                 )
             self._close_one()

@@ -106,7 +106,7 @@ class LastGood:
             return (response,)
         self._counters.last_good_given += len(good)
         log.warning(
-            "an Envoy without an older version of refused resources gets the last good ones",
+            "Envoy has no older version of resources that were refused: it gets the last good ones",
             extra={
                 "type_url": type_url,
                 "resources": shown_names(sorted(lacks)[:_SHOWN]),

@@ -82,8 +82,8 @@ class Quarantine:
             since = before.since
         else:
             log.info(
-                "a refused resource is in quarantine: an Envoy without an older one gets the last"
-                " good one",
+                "a refused resource is in quarantine: an Envoy that has no older version of it "
+                "gets the last good one",
                 extra={"type_url": type_url, "resource": shortened(name, NAME), "reason": reason},
             )
         self.types.setdefault(type_url, {})[name] = _Entry(digest, build, version, reason, since)

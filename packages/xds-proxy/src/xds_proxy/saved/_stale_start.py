@@ -312,7 +312,7 @@ class Feeding:
         self._settled.clear()
         if response.missing:
             log.warning(
-                "of some resources that Envoy asks for nothing is saved: it gets empty ones",
+                "some resources that Envoy asks for were never saved: it gets empty ones",
                 extra={
                     "type_url": type_url,
                     "count": len(response.missing),

@@ -57,7 +57,7 @@ class UnservedTypes:
         if type_url not in self._logged and len(self._logged) < _MOST_LOGGED:
             self._logged.add(type_url)
             log.warning(
-                "type not served: clients that ask for it are told that there is nothing of it",
+                "type not served: clients that ask for it get an empty answer",
                 extra={"type_url": type_url[:256], "client": client},
             )
         self._metrics.unserved.inc(type_url[:256] if type_url in self._logged else "other")

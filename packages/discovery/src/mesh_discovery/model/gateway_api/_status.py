@@ -136,7 +136,7 @@ def warnings_of(
             yield item.problem(
                 ("spec", "gatewayClassName"),
                 f"the class {item.spec.gateway_class_name} is not of {CONTROLLER}: "
-                "the Gateway is let pass, without effect",
+                "the Gateway is accepted and has no effect",
             )
 
 

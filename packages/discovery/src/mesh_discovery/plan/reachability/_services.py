@@ -342,9 +342,10 @@ def _without_interception(item: ConfigObject) -> Iterator[Problem]:
     if spec.resolution is Resolution.NONE and spec.ports:
         yield item.problem(
             ("spec", "resolution"),
-            "NONE leads to where a connection was going before it was intercepted, and nothing is "
-            "intercepted here: nothing is reached; use DNS, or STATIC with endpoints, or, where "
-            "proxies are captured, say so by mesh config's defaultConfig.interceptionMode",
+            "NONE leads to where a connection was going before it was intercepted, and no "
+            "connections are intercepted here: the host is not reached; use DNS, or STATIC with "
+            "endpoints; if connections are intercepted, say so in mesh config's "
+            "defaultConfig.interceptionMode",
         )
 
 

@@ -69,7 +69,7 @@ def _hosts(item: ConfigObject, spec: SidecarSpec, model: MeshModel) -> Iterator[
             if not _brings_in(host, item.namespace, model):
                 yield item.problem(
                     ("spec", "egress", index, "hosts", place),
-                    f'"{text}" brings in nothing: there is no service and no VirtualService of '
+                    f'"{text}" imports nothing: there is no service and no VirtualService of '
                     "this host that is exported to this namespace",
                 )
     policy = spec.outbound_traffic_policy
@@ -104,6 +104,6 @@ def _redirected(item: ConfigObject, spec: SidecarSpec) -> Iterator[Problem]:
             if mode is CaptureMode.IPTABLES:
                 yield item.problem(
                     ("spec", name, index, "captureMode"),
-                    "IPTABLES waits for connections that are redirected, and nothing is here: "
-                    "nothing comes to this listener; use DEFAULT or NONE",
+                    "IPTABLES is for redirected connections, and none are redirected here: this "
+                    "listener gets no connections; use DEFAULT or NONE",
                 )

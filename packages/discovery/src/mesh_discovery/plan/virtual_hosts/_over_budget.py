@@ -15,9 +15,10 @@ def over_budget(model: MeshModel) -> Iterator[Problem]:
         if (item.namespace, item.name) in left_out:
             yield item.problem(
                 ("spec",),
-                "has no effect: with older ones, the regular expressions of namespace "
-                f"{item.namespace} cost each proxy more than {MAX_NAMESPACE_COST} instructions "
-                "of Envoy's, as often as it has each: make them smaller or fewer",
+                "has no effect: with it and what is older, the regular expressions of namespace "
+                f"{item.namespace} would cost each proxy more than {MAX_NAMESPACE_COST} "
+                "instructions, each counted as often as the proxy has it: make them smaller or "
+                "fewer",
             )
 
 

@@ -49,8 +49,8 @@ def registrant(
     if address is None:
         raise MayNotRegisterError(
             f"the proxy's addresses are {', '.join(proxy.addresses)[:300]}, and its connection "
-            f"comes from {proxy.source or 'an unknown address'}: it registers with that one, or "
-            f"with others in the ranges that the annotation {ADDRESSES} of the WorkloadGroup "
+            f"comes from {proxy.source or 'an unknown address'}: it may register that one, or "
+            f"others in the ranges that the annotation {ADDRESSES} of the WorkloadGroup "
             f"{proxy.namespace}/{name} names ({GROUP})"
         )
     return Registrant(

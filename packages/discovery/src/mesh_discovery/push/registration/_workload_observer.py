@@ -103,7 +103,7 @@ class WorkloadObserver:
             self._warn(
                 "report of health without effect",
                 client,
-                "it is of no workload that its sender has proved to be: the identities shown are "
+                "its sender has not proved to be the workload: the identities shown are "
                 f"{', '.join(client.identities) or 'none'}, the connection comes from "
                 f"{client.context.source or 'an unknown address'}",
             )
