@@ -89,6 +89,14 @@ def test_the_logs_of_a_mesh_that_has_ended_are_shown_with_names_if_there_are_sev
     assert (done.returncode, done.stdout) == (0, "backend | three\ncontrol-plane | ready\n")
 
 
+def test_a_question_does_not_load_the_control_plane() -> None:
+    loaded = subprocess.check_output(
+        [sys.executable, "-c", "import mesh_local._command, sys; print(*sys.modules)"], text=True
+    ).split()
+    assert "mesh_local.asking._asking" in loaded
+    assert not {"mesh_discovery", "grpc"} & {*loaded}
+
+
 def test_init_says_what_it_wrote_and_what_comes_next(tmp_path: Path) -> None:
     done = call("init", "my shop", where=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")

@@ -1,4 +1,8 @@
-"""The command `mesh-local`."""
+"""The command `mesh-local`.
+
+The control plane's modules take most of a second to load: `up` and `check` load them when called,
+so that what another terminal asks is answered at once.
+"""
 
 import asyncio
 import json
@@ -9,26 +13,24 @@ from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
 from mesh_command_line import Form, add_documents, application, examples
 from mesh_command_line import run as run_application
 from mesh_command_line import say as say_error
 from mesh_local._asking_commands import OUTPUT, add_asking_commands
-from mesh_local._errors import MeshLocalError, NotReady, ProcessEnded
+from mesh_local._errors import MeshLocalError, NotReady, ProcessEnded, Stopped
 from mesh_local._init import EXAMPLE, write_example
-from mesh_local._up import Stopped, say
-from mesh_local._up import once as run_once
-from mesh_local._up import up as run_up
 from mesh_local.config._addresses import BLOCKS, Block
 from mesh_local.config._mesh_file import load_mesh_file
 from mesh_local.config._plan import plan_mesh
-from mesh_local.observation._findings import Findings, check_mesh
 from mesh_local.processes._children import last_lines
 from mesh_local.state._folder import default_state_folder
+
+if TYPE_CHECKING:
+    from mesh_local.observation._findings import Findings
 
 _NAME = "mesh-local"
 _INTERRUPTED = 130
@@ -95,6 +97,11 @@ def up(
     allow_unsupported: Annotated[bool, _ALLOW_UNSUPPORTED] = False,
 ) -> None:
     """Start the mesh in FILE and show it until Ctrl-C."""
+    from rich.console import Console
+
+    from mesh_local._up import once as run_once
+    from mesh_local._up import up as run_up
+
     mesh = load_mesh_file(file)
     folder = default_state_folder(file) if state_dir is None else state_dir
     run = run_once if once else run_up
@@ -131,7 +138,8 @@ def check(
 
     Nothing is started.
     """
-    errors = Console(stderr=True)
+    from mesh_local.observation._findings import Findings, check_mesh
+
     try:
         mesh = load_mesh_file(file)
     except MeshLocalError as error:
@@ -147,17 +155,17 @@ def check(
         _print_findings(findings, workloads=len(plan.instances))
         raise typer.Exit(1 if wrong else 0)
     for note in findings.notes:
-        say(errors, f"note: {note}")
+        typer.echo(f"note: {note}", err=True)
     for warning in findings.warnings:
-        say(errors, f"warning: {warning}")
+        typer.echo(f"warning: {warning}", err=True)
     for line in wrong:
-        say(errors, f"mesh-local: {line}")
+        typer.echo(f"mesh-local: {line}", err=True)
     if wrong:
         raise typer.Exit(1)
-    say(Console(), f"{len(plan.instances)} workloads and their configuration are good")
+    typer.echo(f"{len(plan.instances)} workloads and their configuration are good")
 
 
-def _print_findings(findings: Findings, *, workloads: int) -> None:
+def _print_findings(findings: "Findings", *, workloads: int) -> None:
     typer.echo(json.dumps({"workloads": workloads, **asdict(findings)}, indent=2))
 
 
@@ -196,8 +204,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _say_log(log: Path) -> None:
-    errors = Console(stderr=True)
     lines = last_lines(log)
-    say(errors, f"the last lines of {log}:" if lines else f"{log} is empty")
+    typer.echo(f"the last lines of {log}:" if lines else f"{log} is empty", err=True)
     for line in lines:
-        say(errors, f"  {line}")
+        typer.echo(f"  {line}", err=True)

@@ -22,6 +22,10 @@ class ConfigurationError(MeshLocalError):
     """The control plane would not start with this configuration; a line for each mistake."""
 
 
+class Stopped(MeshLocalError):
+    """The user stopped a run."""
+
+
 class NotRunning(MeshLocalError):
     """No mesh runs that could be asked."""
 

@@ -11,7 +11,7 @@ from rich.live import Live
 from rich.text import Text
 
 from mesh_lifecycle import Stopping, configure_logging, in_background, stop_signals
-from mesh_local._errors import MeshLocalError
+from mesh_local._errors import Stopped
 from mesh_local._mesh_status import mesh_status
 from mesh_local._running_mesh import RunningMesh
 from mesh_local.asking._answering import Answers, answering
@@ -29,10 +29,6 @@ ONCE_READY_S = 90.0
 _REFRESH_S = 0.5
 _HINT = "Ctrl-C stops it; elsewhere: mesh-local status, logs, request, exec, down"
 _SECOND_STOP_POLL_S = 0.1
-
-
-class Stopped(MeshLocalError):
-    """The user stopped a run."""
 
 
 async def up(

@@ -170,13 +170,16 @@ async def test_nonsense_gets_no_answer_and_does_no_harm(asked: Asked, line: byte
     assert await asyncio.to_thread(fetch_mesh_status, asked.state) == mesh_status(asked.running)
 
 
-async def test_a_question_without_an_end_is_not_kept(asked: Asked) -> None:
+async def test_a_question_without_an_end_is_not_kept(
+    asked: Asked, caplog: pytest.LogCaptureFixture
+) -> None:
     asked.mesh = asked.running
     async with connected(asked.state) as (reader, writer):
         writer.write(b" " * (MOST_BYTES * 3))
         with suppress(ConnectionError):  # of what it sent, some was not read
             assert await reader.read() == b""
     assert asked.questions == 0
+    assert "question is not understood" in caplog.messages
     assert await asyncio.to_thread(fetch_mesh_status, asked.state) == mesh_status(asked.running)
 
 
