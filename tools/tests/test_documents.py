@@ -241,14 +241,23 @@ def test_each_variable_of_the_agent_s_own_is_in_its_readme(name: str) -> None:
 
 
 @pytest.mark.parametrize("package", packages(), ids=lambda each: each.name)
-def test_each_readme_says_how_to_install_by_name_from_a_checkout_and_from_wheels(
+def test_each_readme_says_how_to_install_from_a_checkout_and_from_wheels(
     package: Package,
 ) -> None:
     readme = (package.folder / "README.md").read_text()
-    by_name = f"pip install {package.name}"
     from_checkout = f"uv pip install ./packages/{package.folder.name}"
     from_wheels = f"--find-links dist {package.name}"
-    assert by_name in readme
-    assert from_checkout in readme
-    assert from_wheels in readme
-    assert readme.index(by_name) < readme.index(from_checkout) < readme.index(from_wheels)
+    block = readme[readme.index("```sh install\n") :]
+    assert block.index(from_checkout) < block.index(from_wheels) < block.index("\n```\n")
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_no_document_promises_that_an_index_has_our_packages(document: str) -> None:
+    ours = {package.name for package in packages()}
+    promised = [
+        line
+        for line in (ROOT / document).read_text().splitlines()
+        for command in re.findall(r"pip install ([^#`&|]+)", line)
+        if "--find-links" not in command and ours & set(re.findall(r"(?<![-\w./])[\w-]+", command))
+    ]
+    assert not promised

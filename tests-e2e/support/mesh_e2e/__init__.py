@@ -31,6 +31,7 @@ from mesh_e2e._load import Failure, Load, LoadReport, Target, Unanswered, consta
 from mesh_e2e._machine import alive, children_of, command_line, last_words, shared_memory_of
 from mesh_e2e._meshes import ECHO, mesh_of, run_command
 from mesh_e2e._nuisances import idle_connections, stalled_streams
+from mesh_e2e._reader import Reader, lasting
 from mesh_e2e._rotation import RotationOutcome, rotate
 from mesh_e2e._secrets import Secret, secret_key, secret_token, secrets_on_disk
 from mesh_e2e._short_lives import (
@@ -65,6 +66,7 @@ __all__ = [
     "Load",
     "LoadReport",
     "Plane",
+    "Reader",
     "RotationOutcome",
     "Secret",
     "Shell",
@@ -95,6 +97,7 @@ __all__ = [
     "is_below",
     "kill_control_plane",
     "last_words",
+    "lasting",
     "issued_to",
     "mesh_client_context",
     "mesh_of",

@@ -79,14 +79,21 @@ class Shell:
 
     async def type_lasting(self, text: str, until: str) -> str:
         """Type a command that goes on, and return its output up to a line that holds a text."""
-        await self._begin(text)
-        return await self._read(text, lambda line: until in line)
+        end = await self._begin(text)
+        said: list[str] = []
+
+        def is_at_work(line: str) -> bool:
+            said.append(line)
+            assert not line.startswith(end), f"{text} ended and said:\n{''.join(said)}"
+            return until in line
+
+        return await self._read(text, is_at_work)
 
     async def interrupt(self) -> str:
         """Press Ctrl-C, and return what the command says until it has ended."""
-        pid = self._process.pid
-        for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
-            os.kill(int(child), signal.SIGINT)
+        shell_pid = next(each for each in _line_of_children(self._process.pid) if _is_bash(each))
+        for child in _children(shell_pid):
+            os.kill(child, signal.SIGINT)
         return await self._read("Ctrl-C", lambda line: line.startswith(self._end()))
 
     def _end(self) -> str:
@@ -109,13 +116,28 @@ class Shell:
         stdout = self._process.stdout
         assert stdout is not None
         said: list[str] = []
-        async with asyncio.timeout(2 * PATIENCE_S):
+        async with asyncio.timeout(PATIENCE_S):
             while line := (await stdout.readline()).decode():
                 if is_last(line):
                     return "".join(said)
                 said.append(line)
         name = self._scripts.name
         raise AssertionError(f"{name} failed in:\n{text}\nand said:\n{''.join(said)}")
+
+
+def _children(pid: int) -> list[int]:
+    return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def _line_of_children(pid: int) -> Iterator[int]:
+    """Yield a process, its first child, that one's first child, and so on."""
+    yield pid
+    for child in _children(pid)[:1]:
+        yield from _line_of_children(child)
+
+
+def _is_bash(pid: int) -> bool:
+    return Path(f"/proc/{pid}/comm").read_text() == "bash\n"
 
 
 @asynccontextmanager
