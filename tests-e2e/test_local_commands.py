@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -74,6 +75,7 @@ async def test_a_mesh_is_looked_at_used_and_stopped_from_another_terminal(tmp_pa
     async with running(tmp_path) as (up, ask):
         await check_status(ask, await until_status(ask, 0))
         await check_mistake(ask, tmp_path / "rules" / "mistaken.yaml")
+        await check_suspended_agent(ask, up.pid)
         await check_logs(ask)
         await check_request(ask)
         await check_exec(ask)
@@ -117,6 +119,28 @@ async def check_mistake(ask: Ask, file: Path) -> None:
     assert "1 problem" in output.splitlines()[0]
     assert "mistaken.yaml:4: spec.hosts" in output
     file.unlink()
+    await until_status(ask, 0)
+
+
+async def check_suspended_agent(ask: Ask, mesh_local: int) -> None:
+    """A workload that was ready and no longer is counts as a problem, not as starting."""
+    (agent,) = (
+        each
+        for each in children_of(mesh_local)
+        if Path(f"/proc/{each}/cwd").readlink().match("workloads/backend")
+    )
+    os.kill(agent, signal.SIGSTOP)
+    try:
+        found = await until_status(ask, 1)
+        status, output, _ = await ask("status")
+    finally:
+        os.kill(agent, signal.SIGCONT)
+    workloads = found["workloads"]
+    assert isinstance(workloads, list)
+    assert [each["state"] for each in workloads] == ["not ready", "ready"]
+    first, problem, *_ = output.splitlines()
+    assert (status, first.startswith("shop  1 of 2 ready  1 problem")) == (1, True)
+    assert problem == "backend: its agent does not answer (see backend.agent.log)"
     await until_status(ask, 0)
 
 

@@ -4,7 +4,7 @@ It is made where the mesh runs, and shown there or in another terminal.
 """
 
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
 import msgspec
@@ -16,6 +16,9 @@ from mesh_local.config._shapes import Protocol
 from mesh_local.processes._children import Child, ChildState
 from mesh_local.processes._specs import grpc_bootstrap
 
+_STARTS_WITHIN = timedelta(seconds=30)
+"""A workload that has not been ready yet is starting until then, and trouble afterwards."""
+
 
 class WorkloadState(StrEnum):
     """The states of a replica."""
@@ -25,7 +28,7 @@ class WorkloadState(StrEnum):
     WAITING = "waiting"
     """Its agent starts after others."""
     NOT_READY = "not ready"
-    """It was ready before, or something keeps it from it."""
+    """It was ready before, its start takes too long, or something keeps it from it."""
     ENDED = "ended"
     """A process of it has ended, and may be started again."""
     LEAVING = "leaving"
@@ -103,9 +106,9 @@ class MeshStatus(msgspec.Struct, frozen=True, kw_only=True):
         return control_plane_runs and not told and self.ready == len(self.wanted)
 
 
-def mesh_status(mesh: RunningMesh) -> MeshStatus:
+def mesh_status(mesh: RunningMesh, *, now: datetime | None = None) -> MeshStatus:
     """Return the state of a mesh now."""
-    plan = mesh.plan
+    plan, now = mesh.plan, now or datetime.now(UTC)
     edited_at, edit = mesh.edits[-1] if mesh.edits else (None, None)
     return MeshStatus(
         name=plan.file.name,
@@ -114,7 +117,7 @@ def mesh_status(mesh: RunningMesh) -> MeshStatus:
         mtls=str(plan.file.mesh.mtls),
         control_plane=plan.discovery_address,
         control_plane_state=process_words(mesh.control_plane),
-        workloads=tuple(_workload(each, plan) for each in (*mesh.workloads, *mesh.leaving)),
+        workloads=tuple(_workload(each, plan, now) for each in (*mesh.workloads, *mesh.leaving)),
         problems=mesh.file_problems,
         findings=mesh.findings,
         last_edit=None if edit is None else edit_words(edit),
@@ -123,7 +126,7 @@ def mesh_status(mesh: RunningMesh) -> MeshStatus:
     )
 
 
-def _workload(running: RunningWorkload, plan: MeshPlan) -> WorkloadStatus:
+def _workload(running: RunningWorkload, plan: MeshPlan, now: datetime) -> WorkloadStatus:
     instance, agent = running.instance, running.status
     workload, addresses = instance.workload, instance.addresses
     has_envoy, is_gateway = not workload.proxyless, workload.gateway is not None
@@ -132,7 +135,7 @@ def _workload(running: RunningWorkload, plan: MeshPlan) -> WorkloadStatus:
         name=instance.name,
         namespace=workload.namespace,
         workload=workload.name,
-        state=_state(running),
+        state=_state(running, now),
         reason=running.not_ready,
         spiffe_id=instance.spiffe_id,
         urls=tuple(_urls(running)),
@@ -151,7 +154,7 @@ def _workload(running: RunningWorkload, plan: MeshPlan) -> WorkloadStatus:
     )
 
 
-def _state(running: RunningWorkload) -> WorkloadState:
+def _state(running: RunningWorkload, now: datetime) -> WorkloadState:
     if running.leaving:
         return WorkloadState.LEAVING
     if running.ended is not None:
@@ -160,7 +163,9 @@ def _state(running: RunningWorkload) -> WorkloadState:
         return WorkloadState.READY
     if running.agent.state is ChildState.WAITING:
         return WorkloadState.WAITING
-    is_new = running.status is None or not running.status.serial
+    is_new = not running.was_ready and (
+        running.begun_at is None or now - running.begun_at < _STARTS_WITHIN
+    )
     return WorkloadState.STARTING if is_new and not running.trouble else WorkloadState.NOT_READY
 
 

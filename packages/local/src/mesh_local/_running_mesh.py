@@ -21,6 +21,8 @@ class RunningWorkload:
     status: the newest status of its agent; None while the agent does not answer.
     app_answers: whether its program accepts connections on all of its ports.
     leaving: it is no longer in the mesh file, and stops.
+    begun_at: when its agent was last started by the mesh; None before.
+    was_ready: whether it has been ready since then.
     trouble: why it is not yet as the mesh file wants it, if something keeps it from it.
     """
 
@@ -30,6 +32,8 @@ class RunningWorkload:
     status: AgentStatus | None = None
     app_answers: bool = False
     leaving: bool = False
+    begun_at: datetime | None = None
+    was_ready: bool = False
     trouble: str | None = None
 
     @property

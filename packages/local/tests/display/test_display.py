@@ -104,7 +104,9 @@ def mesh(plan: MeshPlan, child: Callable[..., Child], tmp_path: Path) -> Running
 def shown(mesh: RunningMesh, width: int, height: int | None = None) -> str:
     console = Console(width=width, force_terminal=False, file=None)
     with console.capture() as capture:
-        screen = mesh_screen(mesh_status(mesh), NOW, width=width, height=height, hint="Ctrl-C")
+        screen = mesh_screen(
+            mesh_status(mesh, now=NOW), NOW, width=width, height=height, hint="Ctrl-C"
+        )
         console.print(screen, soft_wrap=True)
     return capture.get()
 
@@ -130,6 +132,28 @@ def test_the_first_lines_tell_how_many_are_ready_and_what_is_wrong(mesh: Running
 
     assert first.startswith("shop  1 of 4 ready  1 problem")
     assert others[0] == "frontend ended (exit code 3): no database"
+
+
+def test_a_workload_that_starts_is_no_problem_unless_that_takes_long(mesh: RunningMesh) -> None:
+    mesh.workloads = mesh.workloads[:2]
+    mesh.workloads[1].begun_at = NOW - timedelta(seconds=5)
+
+    assert shown(mesh, 80).startswith("shop  1 of 2 ready  mutual TLS")
+    assert "starting  envoy: no listeners yet" in shown(mesh, 80)
+
+    mesh.workloads[1].begun_at = NOW - timedelta(minutes=1)
+
+    assert shown(mesh, 80).startswith("shop  1 of 2 ready  1 problem")
+
+
+def test_a_workload_that_was_ready_and_is_not_any_more_is_a_problem(mesh: RunningMesh) -> None:
+    mesh.workloads = mesh.workloads[:2]
+    mesh.workloads[1].begun_at, mesh.workloads[1].was_ready = NOW, True
+
+    first, problem, *_ = shown(mesh, 80).splitlines()
+
+    assert first.startswith("shop  1 of 2 ready  1 problem")
+    assert problem == "backend-2: envoy: no listeners yet"
 
 
 def test_each_workload_has_one_line(mesh: RunningMesh) -> None:

@@ -1,6 +1,7 @@
 """Keeps what is known of a replica up to date, by asking its agent and its program's ports."""
 
 import asyncio
+from datetime import UTC, datetime
 from typing import Protocol
 
 from mesh_local._running_mesh import RunningMesh, RunningWorkload
@@ -24,10 +25,12 @@ class Watched(Protocol):
 
 async def watch_replica(mesh: RunningMesh, replica: Watched) -> None:
     """Keep a replica's status up to date; its agent is ready once it has said so. Never returns."""
-    workload = replica.workload
+    workload, begun = replica.workload, None
     while True:
         start = replica.agent_start
         await start.may_start.wait()
+        if start is not begun:
+            begun, workload.begun_at, workload.was_ready = start, datetime.now(UTC), False
         instance = workload.instance
         status = await fetch_status(instance.addresses.inbound)
         accepts = start.ready.is_set() and await _accepts(instance)
@@ -38,8 +41,9 @@ async def watch_replica(mesh: RunningMesh, replica: Watched) -> None:
                 start.ready.set()
             mesh.workload_updated()
         ready = workload.not_ready is None
-        begun = [each for each in mesh.workloads if each.agent.state is not ChildState.WAITING]
-        alike = sum((each.not_ready is None) == ready for each in begun)
+        workload.was_ready = workload.was_ready or ready
+        started = [each for each in mesh.workloads if each.agent.state is not ChildState.WAITING]
+        alike = sum((each.not_ready is None) == ready for each in started)
         await asyncio.sleep(pause_s(ready=ready, alike=alike))
 
 
