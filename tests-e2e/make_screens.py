@@ -23,7 +23,8 @@ HEAD = """\
 What the commands print when all is well, and in the troubles that users meet most. Each screen is
 a real one, of a real agent with its Envoy beside a real control plane, made by
 `tests-e2e/make_screens.py`; that `doctor` names each cause first is tested in
-`tests-e2e/test_doctor.py`. Serials, times and process ids are replaced.
+`tests-e2e/test_doctor.py`. Serials, times and process ids are replaced. Pictures of screens in
+colour are in [screens/](screens/README.md).
 
 `status` tells what is, `certs` what the workload has and what Envoy serves, `doctor` why it does
 not work and what to do. `doctor` also works where no agent runs; its exit status is 1 if there is a
