@@ -78,10 +78,10 @@ async def test_check_tells_what_is_not_reached_with_the_mesh_files_lines(file: P
     code, lines = await mesh_local(file.parent, "check", "mesh.yaml")
 
     assert code == 1
-    assert [each.partition(": nothing")[0] for each in lines] == [
+    assert [each.partition(": the host is not reached")[0] for each in lines] == [
         (
             "mesh-local: mesh.yaml:17: config[0].spec.resolution: NONE leads to where a connection "
-            "was going before it was intercepted, and nothing is intercepted here"
+            "was going before it was intercepted, and no connections are intercepted here"
         ),
         (
             "mesh-local: mesh.yaml:8: workloads[1].ports[1]: port 5432 belongs to ServiceEntry "
