@@ -222,6 +222,20 @@ def test_certs_compares_serials(
     assert bool(told["differences"]) is not agree
 
 
+@pytest.mark.parametrize(("warming", "status"), [(0, 0), (1, 1)])
+def test_an_envoy_that_uses_no_certificate_is_well_unless_it_waits_for_one(
+    call: Call, serve: Serve, warming: int, status: int
+) -> None:
+    with serve((200, b'{"certificates": []}')) as envoy:
+        told = {"admin": f"127.0.0.1:{envoy.port}", "warming": warming}
+        with serve((200, json.dumps({**STATUS, "ready": True, "envoy": told}).encode())) as agent:
+            called = call("certs", "--address", "127.0.0.1", "--port", str(agent.port))
+    assert called.status == status
+    shown = " ".join(called.out.split())
+    assert ("no configuration yet that uses a certificate" in shown) is (status == 0)
+    assert ("NO: Envoy has no workload certificate" in shown) is (status == 1)
+
+
 @pytest.mark.parametrize(
     ("served", "agree", "said"),
     [("04d2", None, "not known: the agent sees no"), (None, False, "has no certificate of the")],

@@ -308,3 +308,21 @@ def test_an_agent_without_an_envoy_names_the_bootstrap_of_its_application() -> N
     lines = render_status({"envoy": envoy}, now=NOW).splitlines()
     assert "Envoy          none" in lines
     assert "  bootstrap    etc/istio/proxy/grpc-bootstrap.json" in lines
+
+
+@pytest.mark.parametrize(
+    ("xds", "status", "said"),
+    [
+        ({"streams": 0}, 0, "no program has asked for configuration yet"),
+        ({"streams": 1}, 1, "NOT CONNECTED"),
+        ({"streams": 0, "last_error": "connection refused"}, 1, "NOT CONNECTED"),
+    ],
+)
+def test_an_application_without_an_envoy_that_has_asked_for_nothing_is_well(
+    call: Call, serve: Serve, xds: dict[str, object], status: int, said: str
+) -> None:
+    told = {**WELL, "envoy": {"state": "none"}, "xds": {"connected": False, **xds}}
+    with serve((200, json.dumps(told).encode())) as agent:
+        called = call("status", "--address", "127.0.0.1", "--port", str(agent.port))
+    assert called.status == status
+    assert said in called.out

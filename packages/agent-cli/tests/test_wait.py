@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 
 import pytest
@@ -88,6 +89,20 @@ def test_the_command_asks_the_status_port_for_the_reason(call: Call, serve: Serv
         called = call("wait", *words)
     assert called.status == 1
     assert called.error.endswith("was not ready within 0 s: envoy: not live\n")
+
+
+@pytest.mark.parametrize(
+    ("ready", "envoy", "status"),
+    [(True, {"state": "none"}, 0), (False, {"state": "none"}, 1), (True, {"state": "ready"}, 1)],
+)
+def test_the_word_of_an_agent_without_an_envoy_is_enough(
+    call: Call, serve: Serve, *, ready: bool, envoy: dict[str, str], status: int
+) -> None:
+    told = json.dumps({"ready": ready, "envoy": envoy}).encode()
+    with serve((200, told), address=("127.0.0.11", 0)) as agent:
+        words = ("--address", "127.0.0.11", "--port", str(agent.port), "--timeoutSeconds", "0")
+        called = call("wait", *words)
+    assert called.status == status
 
 
 def test_nothing_listening_is_said_in_words(call: Call, free_port: Callable[[], int]) -> None:

@@ -83,14 +83,20 @@ def wait(
 ) -> None:
     """Wait until the agent and its Envoy are ready to serve.
 
-    At the timeout the agent's own reason is told, and the exit status is 1.
+    For an agent without an Envoy, its own word is enough. At the timeout the agent's own reason is
+    told, and the exit status is 1.
     """
+    from functools import partial
+
     from mesh_agent_cli._http import local_url
     from mesh_agent_cli._wait import wait_ready
+    from mesh_agent_cli.screens._status import is_ready_without_envoy
 
+    alone = partial(is_ready_without_envoy, address=address, port=port)
     wait_ready(
         url or local_url(address, 15021, _READY_PATH),
         explained_at=None if url else local_url(address, port, _READY_PATH),
+        is_ready_alone=(lambda: False) if url else alone,
         timeout_s=timeout_s,
         request_timeout_s=request_timeout_ms / 1000,
         period_s=period_ms / 1000,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Protocol
 
 from mesh_agent_cli._errors import CliError
@@ -28,11 +29,13 @@ def wait_ready(
     request_timeout_s: float,
     period_s: float,
     explained_at: str | None = None,
+    is_ready_alone: Callable[[], bool] = lambda: False,
     clock: Clock = time,
 ) -> None:
     """Return once `url` answers 200; the first try is at once, further ones every `period_s`.
 
     explained_at: where the agent says why it is not ready, for one whose Envoy does not answer.
+    is_ready_alone: asked after each try that failed; says that the agent is ready and has no Envoy.
 
     Raises:
         CliError: it did not within `timeout_s`; the text says why not, or else the last failure.
@@ -40,7 +43,7 @@ def wait_ready(
     deadline = clock.monotonic() + timeout_s
     while True:
         failure = _failure(url, request_timeout_s)
-        if failure is None:
+        if failure is None or is_ready_alone():
             return
         if clock.monotonic() + period_s > deadline:
             if explained_at is not None:

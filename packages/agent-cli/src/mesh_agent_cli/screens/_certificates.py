@@ -44,7 +44,7 @@ def fetch_certificates(*, address: str, port: int, envoy_port: int | None) -> Ma
         # The agent sees no secret of the other process: there is nothing to compare.
         compared = envoy is not None and not serves
     else:
-        compared = envoy is not None and bool(_serial(agent) or serves)
+        compared = envoy is not None and (serves or bool(_serial(agent) and not _is_idle(status)))
     differences = list(_differences(agent, envoy)) if envoy is not None and compared else None
     return {
         "spiffe_id": status.get("spiffe_id"),
@@ -54,6 +54,15 @@ def fetch_certificates(*, address: str, port: int, envoy_port: int | None) -> Ma
         "agree": None if differences is None else not differences,
         "differences": differences or [],
     }
+
+
+def _is_idle(status: Mapping[str, object]) -> bool:
+    """Tell whether an Envoy without a certificate is well: nothing that it has waits for one.
+
+    It asks for its certificate only once some cluster or listener uses it. In a mesh without
+    services none does.
+    """
+    return status.get("ready") is True and not mapping(status, "envoy").get("warming")
 
 
 def _admin_url(status: Mapping[str, object], address: str, envoy_port: int | None) -> str:
@@ -126,6 +135,8 @@ def _rows(found: Mapping[str, object], now: datetime) -> Iterator[Row]:
         yield Row("agree", "not known: Envoy was not asked")
     elif text(agent, "served_by"):
         yield Row("agree", "not known: the agent sees no certificates of the other process")
+    elif _serial(agent):
+        yield Row("agree", "not known: Envoy has no configuration yet that uses a certificate")
     else:
         yield Row("agree", "neither has a certificate", Tone.BAD)
 

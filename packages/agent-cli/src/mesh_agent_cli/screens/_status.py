@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 
+from mesh_agent_cli._errors import CliError
 from mesh_agent_cli._http import fetch_object, local_url
 from mesh_agent_cli.screens._fields import (
     mapping,
@@ -21,6 +22,7 @@ from mesh_agent_cli.screens._fields import (
 from mesh_agent_cli.screens._resource_types import resource_types, spoken
 from mesh_agent_cli.screens._terminal import Row, Screen, Tone, rows
 from mesh_agent_cli.screens._wasm import wasm_rows
+from mesh_agent_cli.screens._wellness import is_unasked, is_without_envoy
 
 _SHORT = 60
 """An error that is longer stands on the screen once."""
@@ -34,6 +36,15 @@ def fetch_status(*, address: str, port: int) -> Mapping[str, object]:
     """Ask the agent's /debug/status. Raises CliError."""
     url = local_url(address, port, "debug/status")
     return fetch_object(url, purpose="ask the agent for its status", program="a mesh-agent")
+
+
+def is_ready_without_envoy(*, address: str, port: int) -> bool:
+    """Ask the agent whether it is ready, and has no Envoy whose answer would count."""
+    try:
+        status = fetch_status(address=address, port=port)
+    except CliError:
+        return False
+    return status.get("ready") is True and is_without_envoy(status)
 
 
 def render_status(status: Mapping[str, object], *, now: datetime, out: Screen | None = None) -> str:
@@ -199,6 +210,9 @@ def _control_plane(status: Mapping[str, object], now: datetime) -> Iterator[Row]
         yield Row("control plane", where or "-")
     elif xds["connected"] is True:
         yield Row("control plane", f"{where + ', ' if where else ''}connected{lasting}")
+    elif is_unasked(status):
+        said = "no program has asked for configuration yet"
+        yield Row("control plane", f"{where + ', ' if where else ''}{said}")
     else:
         reason = f": {text(xds, 'last_error')}" if text(xds, "last_error") else ""
         said = f"{where + ', ' if where else ''}NOT CONNECTED{lasting}{reason}"

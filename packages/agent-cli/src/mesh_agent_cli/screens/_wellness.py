@@ -19,10 +19,29 @@ def is_well(status: Mapping[str, object], *, now: datetime) -> bool:
     return (
         status.get("ready") is True
         and has_certificate(mapping(status, "certificate"), now=now)
-        and xds.get("connected") is not False
+        and (xds.get("connected") is not False or is_unasked(status))
         and not any(text(mapping(types, name), "nack") for name in types)
         and not objects(xds, "quarantined")
         and mapping(status, "envoy_certificate").get("matches") is not False
+    )
+
+
+def is_without_envoy(status: Mapping[str, object]) -> bool:
+    """Say whether the application takes its configuration itself."""
+    return text(mapping(status, "envoy"), "state") == "none"
+
+
+def is_unasked(status: Mapping[str, object]) -> bool:
+    """Say whether no program of a workload without an Envoy has asked for configuration yet.
+
+    The agent connects to the control plane for a program that asks, and not before.
+    """
+    xds = mapping(status, "xds")
+    return (
+        is_without_envoy(status)
+        and xds.get("connected") is False
+        and not xds.get("streams")
+        and not text(xds, "last_error")
     )
 
 

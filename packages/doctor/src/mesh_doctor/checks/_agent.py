@@ -37,7 +37,10 @@ def agent(config: DoctorConfig, seen: Observed) -> Iterator[Finding]:
         return
     yield from _certificate(entry(document, "certificate"), seen)
     yield from _drift(entry(document, "certificate"), seen)
-    yield from _configuration(entry(document, "xds"), seen.now)
+    if _is_unasked(document):
+        yield skipped("configuration stream", "no program has asked for configuration yet")
+    else:
+        yield from _configuration(entry(document, "xds"), seen.now)
     yield from _envoy(entry(document, "envoy"))
     health = entry(document, "health_check")
     if health.get("healthy") is False:
@@ -67,6 +70,20 @@ def _readiness(document: Mapping[str, object], where: str) -> Iterator[Finding]:
         f"runs at {where}, and is not ready: {' '.join(said[:2000].split()) or 'no reason given'}",
         "mend the other problems first, this one follows from them",
         brief=f"runs at {where}, and is not ready",
+    )
+
+
+def _is_unasked(document: Mapping[str, object]) -> bool:
+    """Tell whether no program of a workload without an Envoy has asked for configuration yet.
+
+    The agent connects to the control plane for a program that asks, and not before.
+    """
+    xds = entry(document, "xds")
+    return (
+        text(entry(document, "envoy"), "state") == "none"
+        and xds.get("connected") is False
+        and not xds.get("streams")
+        and not text(xds, "last_error")
     )
 
 
