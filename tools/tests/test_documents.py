@@ -261,3 +261,32 @@ def test_no_document_promises_that_an_index_has_our_packages(document: str) -> N
         if "--find-links" not in command and ours & set(re.findall(r"(?<![-\w./])[\w-]+", command))
     ]
     assert not promised
+
+
+LINK = re.compile(r"\]\(([^()\s]+)\)|<(?:img|source)[^>]* (?:src|srcset)=\"([^\"]+)\"")
+
+
+def anchors_of(document: Path) -> set[str]:
+    """Return what links to headings end with, as GitHub makes it of their words."""
+    text = re.sub(r"^```.*?^```", "", document.read_text(), flags=re.MULTILINE | re.DOTALL)
+    return {
+        re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+        for heading in re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    }
+
+
+@pytest.mark.parametrize("document", [file for file in FILES if file.endswith(".md")])
+def test_each_link_leads_somewhere(document: str) -> None:
+    text = re.sub(r"`[^`\n]+`", "", (ROOT / document).read_text())
+    text = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
+    dead = []
+    for target in (markdown or html for markdown, html in LINK.findall(text)):
+        if re.match(r"[a-z]+:", target):
+            continue
+        path, _, anchor = target.partition("#")
+        place = (ROOT / document).parent / path if path else ROOT / document
+        if anchor and place.is_dir():
+            place /= "README.md"
+        if not place.exists() or (anchor and anchor not in anchors_of(place)):
+            dead.append(target)
+    assert not dead
