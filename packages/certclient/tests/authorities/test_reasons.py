@@ -186,3 +186,40 @@ async def test_the_command_says_it_at_once_and_grpc_says_nothing(
         assert line.endswith("; --server-name sets the name that is expected")
     else:
         assert ": wrong root certificate: " in line
+
+
+FAILING = """
+import asyncio, logging, sys
+from certclient import *
+
+async def main(address):
+    ca = IstioCaConfig(address=address, root_certificate=None)
+    workload = RotationConfig(spiffe_id=SpiffeId.parse("spiffe://a/ns/b/sa/c"))
+    async with istio_ca(ca) as authority, keep_fresh(workload, authority) as certificates:
+        said = "has not answered yet"
+        while "has not answered yet" in said:
+            try:
+                await certificates.wait_for_first(timeout_s=1)
+            except NoCertificate as error:
+                said = str(error)
+        print(said)
+
+LOGGING
+asyncio.run(main(sys.argv[1]))
+"""
+
+
+@pytest.mark.parametrize("setup", ["", "logging.basicConfig()"])
+async def test_a_program_is_told_the_reason_with_logging_as_it_comes(
+    setup: str, free_port: Callable[[], int]
+) -> None:
+    address = f"127.0.0.1:{free_port()}"
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", FAILING.replace("LOGGING", setup), address),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    output, errors = await process.communicate()
+    reason = f"cannot reach {address}: connection refused\n"
+    assert output.decode() == f"no certificate within 1 s: {reason}"
+    assert errors.decode().endswith(f"certificate request failed, there is no valid one: {reason}")

@@ -14,6 +14,7 @@ from mesh_lifecycle._signals import Stopping, stop_signals
 from mesh_lifecycle.logs._configure import LogSettings, configure_logging, start_logging
 from mesh_lifecycle.logs._levels import LogLevelError, LogScopes, parse_levels
 from mesh_lifecycle.logs._repeat_log import RepeatLog
+from mesh_lifecycle.logs._shown_fields import shows_fields
 from mesh_lifecycle.logs._sinks import LogTargetError, Rotation
 
 __all__ = [
@@ -47,6 +48,7 @@ __all__ = [
     "RepeatLog",
     "Rotation",
     "configure_logging",
+    "shows_fields",
     "parse_levels",
     "start_logging",
 ]

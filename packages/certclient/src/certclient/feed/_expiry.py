@@ -3,7 +3,7 @@
 import logging
 
 from certclient.x509._certificate import Certificate
-from mesh_lifecycle import Clock
+from mesh_lifecycle import Clock, shows_fields
 
 log = logging.getLogger("certclient.feed")
 
@@ -20,7 +20,7 @@ def remaining_s(certificate: Certificate | None, clock: Clock) -> float:
 def log_expired(certificate: Certificate, *, reason: str | None) -> None:
     """Log that the workload has no certificate any more."""
     message = "certificate expired and was not renewed, the workload has no identity"
-    if reason and not log.hasHandlers():  # then the message is all that is shown
+    if reason and not shows_fields(log):
         message = f"{message}: {reason}"
     log.error(
         message,

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 
 from mesh_lifecycle.logs._repeats import Line, Repeats, Told
+from mesh_lifecycle.logs._shown_fields import shows_fields
 
 _QUIET_S = 180.0
 """Longer than callers wait between attempts, which may be a minute and more."""
@@ -85,9 +86,7 @@ class RepeatLog:
             level, message = self._messages[line.told]
             traceback = fault if line.told is Told.BEGINS else None
             reason = line.facts.get("reason")
-            if reason and not self._log.hasHandlers():
-                # In a program that has not configured logging, Python prints the message of a
-                # warning to standard error, and nothing else of it (logging.lastResort).
+            if reason and not shows_fields(self._log):
                 message = f"{message}: {reason}"
             self._log.log(level, message, extra=dict(line.facts), exc_info=traceback)
         self._set_timer()
