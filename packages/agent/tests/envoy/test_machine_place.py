@@ -56,7 +56,7 @@ async def test_an_answer_that_comes_late_is_told_and_counts_for_the_next_envoy(
             await until(config.place.remembered.exists, what="the answer is kept")
             assert bootstrap(first).locality == Locality()
             assert bootstrap(place.applied(config.envoy)).locality.zone == "eu-west-1b"
-    assert "known only after Envoy's start" in caplog.text
+    assert "became known after Envoy had started" in caplog.text
     again = load(on_aws("127.0.0.1:1"))
     assert bootstrap(MachinePlace(again.place.known).applied(again.envoy)).locality.zone == (
         "eu-west-1b"

@@ -421,7 +421,7 @@ async def test_bundle_that_drops_the_root_in_use_is_warned_of(
     async with rotating_authority(tmp_path / "ca", authority, clock=clock) as rotating:
         plugged_in(tmp_path / "ca", tmp_path / "other", clock)
         await rotating.check()
-    assert any("without the root in use so far" in message for message in caplog.messages)
+    assert any("has lost the root that was in use" in message for message in caplog.messages)
 
 
 class FakeClock:

@@ -196,7 +196,7 @@ def test_serials_of_one_day_differ(mesh: RunningMesh) -> None:
 
 
 def test_addresses_can_be_clicked(mesh: RunningMesh) -> None:
-    console = Console(width=80, force_terminal=True, file=None)
+    console = Console(width=80, force_terminal=True, color_system="standard")
     with console.capture() as capture:
         console.print(mesh_screen(mesh_status(mesh), NOW, width=80), soft_wrap=True)
 
