@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mesh_configfile import MAX_DEPTH, Value, read_document
+from mesh_configfile import MAX_DEPTH, Document, Value, read_document
 
 
 def told(text: str) -> list[str]:
@@ -98,3 +98,12 @@ def test_a_part_is_a_document_with_its_own_lines() -> None:
     assert (part.line, part.line_of(("b", "c"))) == (4, 5)
     with pytest.raises(LookupError):
         document.part("items", "1", "x")
+
+
+def test_problems_of_a_value_that_was_in_no_file_say_no_line() -> None:
+    document = Document.of({"spec": {"ports": [1]}}, file="memory")
+    assert str(document.problem(("spec", "ports", 0), "is wrong")) == (
+        "memory: spec.ports[0]: is wrong"
+    )
+    assert document.problem((), "is wrong").place == "memory"
+    assert list(document.lines()) == []

@@ -20,10 +20,10 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
 
 from mesh_discovery._metrics import Metrics
 from mesh_discovery.config._file_content import FileContent
-from mesh_discovery.config._loader import Load
 from mesh_discovery.config._objects import ConfigObject
-from mesh_discovery.config._snapshot import Snapshot, edited_snapshot, snapshot_of
+from mesh_discovery.config._snapshot import edited_snapshot, snapshot_of
 from mesh_discovery.config.kinds.kubernetes._pod import POD
+from mesh_discovery.model._facts import Facts
 from mesh_discovery.push._config_store import ConfigStore
 from mesh_objects import object_of, service, slice_of
 from mesh_testkit.measurements import FLOOR, Row, tell
@@ -52,7 +52,7 @@ class Mesh:
         assert self._pod.kind == POD.name
         self._snapshot = snapshot_of([FileContent(objects=tuple(objects))])
         self._store = ConfigStore(
-            _load(self._snapshot),
+            Facts(snapshot=self._snapshot),
             metrics=Metrics(CollectorRegistry(), version="bench"),
             trust_domain="cluster.local",
             domain="cluster.local",
@@ -70,9 +70,9 @@ class Mesh:
         )
         assert snapshot is not None
         self._pod, self._snapshot = edited, snapshot
-        load = _load(snapshot)
+        facts = Facts(snapshot=snapshot)
         began = time.thread_time()
-        self._store.apply(load, _refuse)
+        self._store.serve(facts, _refuse)
         return time.thread_time() - began
 
 
@@ -88,10 +88,6 @@ def _pod(address: str, app: str, namespace: str) -> ConfigObject:
 
 
 _READY = {"type": "Ready", "status": "True"}
-
-
-def _load(snapshot: Snapshot) -> Load:
-    return Load(snapshot=snapshot, wrong=(), files=(), directories=frozenset(), whole=False)
 
 
 def _refuse(_request: PushRequest) -> None:

@@ -21,6 +21,16 @@ class Document:
         self.file = file
         self._lines = lines
 
+    @classmethod
+    def of(cls, value: Value, *, file: str) -> "Document":
+        """Make a document of a value that was in no file: all of it is on line 0.
+
+        file: what problems call the place that it is from.
+        """
+        from mesh_configfile._lines import Lines
+
+        return cls(value, file=file, lines=Lines(0))
+
     @property
     def has_lines(self) -> bool:
         """Whether lines are known without reading the text again."""

@@ -11,13 +11,19 @@ class Problem:
 
     file: str
     line: int
+    """From 1; 0 for what is in no file."""
     field: str = ""
     """As in `spec.ports[0].number`; empty for the document as a whole."""
     message: str
 
     def __str__(self) -> str:
         field = f"{self.field}: " if self.field else ""
-        return f"{self.file}:{self.line}: {field}{self.message}"
+        return f"{self.place}: {field}{self.message}"
+
+    @property
+    def place(self) -> str:
+        """File and line, or what stands for a file where there is none."""
+        return f"{self.file}:{self.line}" if self.line else self.file
 
 
 def field_name(path: FieldPath) -> str:

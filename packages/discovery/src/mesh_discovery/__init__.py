@@ -15,10 +15,12 @@ if TYPE_CHECKING:
     from mesh_discovery._config import Address, DiscoveryConfig, SettingsError, TokenRule
     from mesh_discovery._problems import ConfigError
     from mesh_discovery._server import ControlPlane, running
-    from mesh_discovery.config._loader import ConfigLoader, Load
     from mesh_discovery.config._snapshot import Snapshot
     from mesh_discovery.serve._free_ports import CannotListenError
     from mesh_discovery.serve._status import StatusDocument, status_notes, status_problems
+    from mesh_discovery.sources._memory import MemorySource
+    from mesh_discovery.sources._source import ObjectSource
+    from mesh_discovery.sources.files._loader import ConfigLoader, Load
 
 __all__ = [
     # run one
@@ -27,6 +29,9 @@ __all__ = [
     "DiscoveryConfig",
     "TokenRule",
     "running",
+    # where its objects come from: files, or instead of them
+    "MemorySource",
+    "ObjectSource",
     # ask one: what stands in the JSON of its `/debug/status`, in sentences
     "StatusDocument",
     "status_notes",
@@ -49,10 +54,12 @@ _LOADED_WHEN_USED = {
     "CannotListenError": "serve._free_ports",
     "Checked": "_check",
     "ConfigError": "_problems",
-    "ConfigLoader": "config._loader",
+    "ConfigLoader": "sources.files._loader",
     "ControlPlane": "_server",
     "DiscoveryConfig": "_config",
-    "Load": "config._loader",
+    "MemorySource": "sources._memory",
+    "ObjectSource": "sources._source",
+    "Load": "sources.files._loader",
     "Problem": "_problems",
     "SettingsError": "_config",
     "Snapshot": "config._snapshot",

@@ -14,8 +14,6 @@ from mesh_discovery.comparison._differences import DifferentResource, difference
 from mesh_discovery.comparison._expected import expected_of
 from mesh_discovery.comparison._held import Held
 from mesh_discovery.config._file_content import FileContent, read_content
-from mesh_discovery.config._first_load import first_reading
-from mesh_discovery.config._loader import ConfigLoader
 from mesh_discovery.config._objects import ConfigObject
 from mesh_discovery.config._whole import whole_of
 from mesh_discovery.model._model import MeshModel, build_model
@@ -29,6 +27,8 @@ from mesh_discovery.plan.reachability._references import (
 )
 from mesh_discovery.plan.reachability._selections import selections_of_nothing
 from mesh_discovery.push.context._context import PushContext
+from mesh_discovery.sources.files._first_load import first_reading
+from mesh_discovery.sources.files._loader import ConfigLoader
 from mesh_filewatch import read_bytes
 
 

@@ -93,17 +93,18 @@ class TokenRule:
 class DiscoveryConfig:
     """Everything the control plane needs to know before it reads its first YAML file."""
 
-    config_dir: Path
-    mesh_config: Path | None
+    config_dir: Path | None = None
+    """None where objects come from another source than files; see `running`."""
+    mesh_config: Path | None = None
     mesh_networks: Path | None = None
     ca_dir: Path
     """Made with a new root when it is empty: back it up, or every agent must be told a new one."""
-    tokens: TokenRule | None
+    tokens: TokenRule | None = None
     """None: only client certificates of our CA prove an identity."""
-    http: Address | None
-    grpc: Address | None
-    secure_grpc: Address | None
-    monitoring: Address | None
+    http: Address | None = None
+    grpc: Address | None = None
+    secure_grpc: Address | None = None
+    monitoring: Address | None = None
     allow_unsupported: bool = False
     """Kinds and fields that only Istio has are accepted without effect and logged, not refused."""
     believe_timestamps: bool = False

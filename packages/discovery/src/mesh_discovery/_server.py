@@ -14,6 +14,9 @@ from mesh_discovery._config import DiscoveryConfig
 from mesh_discovery._metrics import Metrics
 from mesh_discovery._version import version
 from mesh_discovery.config.kinds.mesh_config._proxy_config import whole_seconds
+from mesh_discovery.parts._authority import OpenedAuthority, open_authority
+from mesh_discovery.parts._configuration import configuration_of
+from mesh_discovery.parts._ports import serving_grpc, serving_monitoring, serving_public
 from mesh_discovery.plan._proxy import Proxy
 from mesh_discovery.push._affected import needs_push
 from mesh_discovery.push._config_store import ConfigStore
@@ -23,14 +26,12 @@ from mesh_discovery.push._push_reasons import control_plane_identifier
 from mesh_discovery.push.key_sets._key_set_fetcher import KeySetFetcher
 from mesh_discovery.push.registration._registered_workloads import RegisteredWorkloads
 from mesh_discovery.push.registration._workload_observer import WorkloadObserver
-from mesh_discovery.running._authority import OpenedAuthority, open_authority
-from mesh_discovery.running._configuration import read_configuration
-from mesh_discovery.running._ports import serving_grpc, serving_monitoring, serving_public
 from mesh_discovery.serve._admission import ProxyAdmission
 from mesh_discovery.serve._caller_authentication import authenticating
 from mesh_discovery.serve._debug_pages import DebugPages
 from mesh_discovery.serve._free_ports import check_free
 from mesh_discovery.serve._serving_certificate import ServingCertificate, serving_certificate
+from mesh_discovery.sources._source import ObjectSource
 from mesh_lifecycle import Readiness
 from mesh_listening.prometheus import PortMetrics
 from mesh_protos import type_urls
@@ -55,11 +56,15 @@ class ControlPlane:
 
 
 @asynccontextmanager
-async def running(config: DiscoveryConfig) -> AsyncIterator[ControlPlane]:
+async def running(
+    config: DiscoveryConfig, *, objects: ObjectSource | None = None
+) -> AsyncIterator[ControlPlane]:
     """Run a control plane until the context is left.
 
+    objects: where they come from, such as a `MemorySource`; None: the files of `config.config_dir`.
     Raises `ConfigError` if the first configuration is not good, `CaError` if the CA's directory
-    or a key set can't be used, `CannotListenError` if a port can't be had.
+    or a key set can't be used, `CannotListenError` if a port can't be had, `SettingsError` if
+    objects are given twice or not at all.
     """
     check_free((config.http, config.grpc, config.secure_grpc, config.monitoring))
     registry = CollectorRegistry()
@@ -71,8 +76,13 @@ async def running(config: DiscoveryConfig) -> AsyncIterator[ControlPlane]:
     )
     gateways = GatewayNames()
     key_sets = KeySetFetcher(guard=config.key_set_guard)
-    configuration = await read_configuration(
-        config, metrics=metrics, workloads=workloads, gateways=gateways, key_sets=key_sets
+    configuration = await configuration_of(
+        config,
+        objects,
+        metrics=metrics,
+        workloads=workloads,
+        gateways=gateways,
+        key_sets=key_sets,
     )
     store = configuration.store
     observer = WorkloadObserver(store, workloads)
@@ -111,11 +121,11 @@ async def running(config: DiscoveryConfig) -> AsyncIterator[ControlPlane]:
         service = await enter(opened.serving(authenticator))
         grpc = await enter(serving_grpc(config, server, certificate, service, ports=ports))
         refresh = certificate.refresh if certificate is not None else _nothing
-        await enter(configuration.following(notify=server.notify, on_loaded=refresh))
+        await enter(configuration.following(notify=server.notify, on_served=refresh))
         pages = DebugPages(
             store,
+            configuration.objects,
             clients=server.clients,
-            is_of_files_now=configuration.is_of_files_now,
             domain_suffix=config.domain,
             plaintext_secrets=config.plaintext_secrets,
             believe_plaintext=config.believe_plaintext,

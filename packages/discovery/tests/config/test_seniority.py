@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from mesh_discovery.config._loader import ConfigLoader
 from mesh_discovery.model._model import build_model
 from mesh_discovery.model.namespaces._visibility import visible_services
+from mesh_discovery.sources.files._loader import ConfigLoader
 from planes import entry
 
 GATEWAY = """\

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 import pytest
 import yaml as pyyaml
 
-from mesh_discovery.config._loader import ConfigLoader
 from mesh_discovery.config.kinds.mesh_config._proxy_config import (
     ConnectionSettings,
     GatewayTopology,
@@ -17,6 +16,7 @@ from mesh_discovery.config.kinds.mesh_config._spec import MeshConfigSpec
 from mesh_discovery.model._model import MeshModel, build_model
 from mesh_discovery.plan._proxy import Proxy
 from mesh_discovery.push.context._context import PushContext
+from mesh_discovery.sources.files._loader import ConfigLoader
 from planes import as_json, proxy
 from proxies import proxy_of
 from xds_server import Node

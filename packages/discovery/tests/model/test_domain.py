@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from mesh_discovery._check import check_configuration
-from mesh_discovery.config._loader import ConfigLoader
 from mesh_discovery.model._model import MeshModel, build_model
 from mesh_discovery.plan._proxy import Proxy
 from mesh_discovery.plan.reachability._judgement import judge
 from mesh_discovery.push.context._context import PushContext
+from mesh_discovery.sources.files._loader import ConfigLoader
 from proxies import proxy_of
 from xds_server import Node
 

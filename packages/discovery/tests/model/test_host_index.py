@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mesh_discovery.model._host_index import HostIndex
-from mesh_discovery.model._short_names import full_host
+from mesh_discovery.model.hosts._host_index import HostIndex
+from mesh_discovery.model.hosts._short_names import full_host
 from mesh_settings import DOMAIN
 
 _LABELS = st.text(alphabet="ab", min_size=1, max_size=2)

@@ -10,7 +10,9 @@ from prometheus_client import CollectorRegistry
 
 from mesh_discovery import ConfigLoader
 from mesh_discovery._metrics import Metrics
+from mesh_discovery.model._facts import Facts
 from mesh_discovery.push._config_store import ConfigStore
+from mesh_discovery.sources.files._file_source import FileSource
 
 MANY = 200
 LOGGED = 50
@@ -37,20 +39,31 @@ def write(directory: Path, port: str, *, before: str = "") -> None:
         (directory / f"s{number}.yaml").write_text(before + entry(number, port=port))
 
 
+class Served:
+    """What is served of a directory, and reads it when it is told to."""
+
+    def __init__(self, directory: Path) -> None:
+        metrics = Metrics(CollectorRegistry(), version="1")
+        self._loader = ConfigLoader(directory)
+        self.files = FileSource(self._loader, self._loader.load(), metrics=metrics)
+        self.store = ConfigStore(
+            self.files.laid_over(Facts()),
+            metrics=metrics,
+            trust_domain="cluster.local",
+            domain="cluster.local",
+            scope_gateways=False,
+            strict_namespaces=False,
+        )
+
+    def read(self) -> None:
+        if self.files.take(self._loader.load()):
+            self.store.serve(self.files.laid_over(Facts()), ignored)
+
+
 @pytest.fixture
-def store(config_dir: Path) -> tuple[ConfigStore, ConfigLoader]:
+def served(config_dir: Path) -> Served:
     write(config_dir, GOOD)
-    loader = ConfigLoader(config_dir)
-    first = loader.load()
-    made = ConfigStore(
-        first,
-        metrics=Metrics(CollectorRegistry(), version="1"),
-        trust_domain="cluster.local",
-        domain="cluster.local",
-        scope_gateways=False,
-        strict_namespaces=False,
-    )
-    return made, loader
+    return Served(config_dir)
 
 
 def lines(caplog: pytest.LogCaptureFixture) -> Counter[str]:
@@ -64,51 +77,48 @@ def ignored(*_: Any, **__: Any) -> None:
 
 
 def test_many_wrong_files_are_a_bounded_number_of_lines(
-    store: tuple[ConfigStore, ConfigLoader], config_dir: Path, caplog: pytest.LogCaptureFixture
+    served: Served, config_dir: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    made, loader = store
     caplog.set_level(logging.INFO)
     caplog.clear()
     write(config_dir, WRONG)
-    made.apply(loader.load(), ignored)
+    served.read()
 
     told = lines(caplog)
     assert told["configuration file is wrong, its last good content is served"] == LOGGED
     assert told[MORE] == 1
-    assert len(made.wrong) == MANY
+    assert len(served.files.reading.wrong) == MANY
 
-    made.apply(loader.load(), ignored)
+    served.read()
     assert not lines(caplog)
 
     write(config_dir, GOOD)
-    made.apply(loader.load(), ignored)
+    served.read()
     assert lines(caplog)["configuration file is no longer wrong"] == LOGGED
-    assert not made.wrong
+    assert not served.files.reading.wrong
 
 
 def test_an_edit_that_moves_many_warnings_is_a_bounded_number_of_lines(
-    store: tuple[ConfigStore, ConfigLoader], config_dir: Path, caplog: pytest.LogCaptureFixture
+    served: Served, config_dir: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    made, loader = store
     for before in ("", "# one line more\n"):
         caplog.clear()
         write(config_dir, DOUBTFUL, before=before)
-        made.apply(loader.load(), ignored)
+        served.read()
 
         told = lines(caplog)
         assert told[PROBABLY_WRONG] == LOGGED
         assert told[MORE] == 1
-        assert len(made.warnings) == MANY
+        assert len(served.store.warnings) == MANY
 
 
 def test_many_mistakes_of_one_file_are_one_bounded_line(
-    store: tuple[ConfigStore, ConfigLoader], config_dir: Path, caplog: pytest.LogCaptureFixture
+    served: Served, config_dir: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    made, loader = store
     caplog.clear()
     texts = [entry(number, port=WRONG) for number in range(MANY)]
     (config_dir / "s0.yaml").write_text("---\n".join(texts))
-    made.apply(loader.load(), ignored)
+    served.read()
 
     (record,) = caplog.records
     assert len(record.__dict__["problems"]) == LOGGED

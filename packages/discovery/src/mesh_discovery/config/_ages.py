@@ -61,12 +61,13 @@ def _aged(item: ConfigObject, seniority: Seniority) -> ConfigObject:
     return item if age == item.created else replace(item, created=age)
 
 
-def has_dates(contents: Iterable[FileContent]) -> bool:
-    """Tell whether there are dates that could be wanted to count between namespaces."""
-    return any(
-        item.kind in _SHARED and date_of(item.created)
+def dated_namespaces(contents: Iterable[FileContent]) -> frozenset[str]:
+    """Return the namespaces with dates that could be wanted to count between namespaces."""
+    return frozenset(
+        item.namespace
         for content in contents
         for item in content.objects
+        if item.kind in _SHARED and date_of(item.created)
     )
 
 

@@ -23,10 +23,10 @@ from mesh_discovery.config.kinds.destination_rule._spec import (
     Subset,
     TrafficPolicy,
 )
-from mesh_discovery.model._host_index import HostIndex
 from mesh_discovery.model._rule_objects import same_objects
 from mesh_discovery.model._services import Labels, Service
-from mesh_discovery.model._short_names import full_host
+from mesh_discovery.model.hosts._host_index import HostIndex
+from mesh_discovery.model.hosts._short_names import full_host
 
 _PRIVATE, _ALL = ".", "*"
 

@@ -1,17 +1,16 @@
-"""The configuration that is served, and what is wrong with the files as they are."""
+"""The facts that are served, as a model, and what is said of it."""
 
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from mesh_configfile import Problem
+from mesh_discovery._limited_lines import first_of
 from mesh_discovery._metrics import Metrics
-from mesh_discovery._problems import ConfigError
-from mesh_discovery.config._last_good import WrongFile
-from mesh_discovery.config._loader import Load
 from mesh_discovery.config._snapshot import Snapshot
+from mesh_discovery.model._facts import Facts
 from mesh_discovery.model._model import MeshModel, build_model
 from mesh_discovery.model.policies._key_sets import NO_KEY_SETS
 from mesh_discovery.model.policies._wanted_key_sets import wanted_key_sets
@@ -24,9 +23,6 @@ from mesh_discovery.push.key_sets._key_set_fetcher import KeySetFetcher
 from xds_server import PushRequest
 
 log = logging.getLogger(__name__)
-_T = TypeVar("_T")
-_MOST_LINES = 50
-"""Of one sort and one load: a file may have thousands of mistakes, and an edit moves them all."""
 _WITHOUT_EFFECT = "configuration is accepted and has no effect"
 _NOT_REACHED = "configuration is served, and no proxy can reach it"
 _PROBABLY_WRONG = "configuration is served as it is, and is probably not what was meant"
@@ -60,11 +56,11 @@ NO_WORKLOADS = NoWorkloads()
 
 
 class ConfigStore:
-    """Serves what is good of each load, and notifies the xDS server of what changed."""
+    """Serves facts, and notifies the xDS server of what changed."""
 
     def __init__(
         self,
-        first: Load,
+        facts: Facts,
         *,
         metrics: Metrics,
         trust_domain: str,
@@ -75,7 +71,7 @@ class ConfigStore:
         gateways: GatewayNames | None = None,
         key_sets: KeySetFetcher | None = None,
     ) -> None:
-        """Serve a first load; raises `ConfigError` if anything in it is wrong.
+        """Serve the first facts.
 
         trust_domain: unless the mesh config says another. domain: the suffix of hosts of the mesh.
         scope_gateways: a Gateway is for routers of its own namespace alone.
@@ -84,8 +80,6 @@ class ConfigStore:
         gateways: looks up the names of network gateways; None: they are used as names alone.
         key_sets: fetches those by which tokens are checked; None: none is fetched.
         """
-        if first.wrong:
-            raise ConfigError(first.problems)
         self._metrics = metrics
         self._default_trust_domain = trust_domain
         self._domain = domain
@@ -94,12 +88,10 @@ class ConfigStore:
         self._workloads = workloads
         self._gateways = gateways
         self._key_sets = key_sets
-        self.snapshot = first.snapshot
+        self.snapshot = facts.snapshot
         """The configuration that is served, but for pods that were read again and say the same."""
-        self._read: object = first.snapshot.mark
-        """The mark of the snapshot that was read last."""
-        self.wrong: tuple[WrongFile, ...] = ()
-        """Files that are not served as they are."""
+        self._read: object = facts.snapshot.mark
+        """The mark of the snapshot that was given last."""
         self.unreachable: tuple[Problem, ...] = ()
         """Services that are served and can't be reached."""
         self._logged_notes: frozenset[Problem] = frozenset()
@@ -108,17 +100,10 @@ class ConfigStore:
         """Warnings of the whole mesh, beside those of its objects."""
         self.loaded_at = time.time()
         """When the configuration that is served was read (Unix seconds)."""
-        self.looked_at = self.loaded_at
-        self.files = first.files
-        self.served = ServedContext(self._model(first.snapshot, None))
+        self.served = ServedContext(self._model(facts.snapshot, None))
         self._judgement: Judgement | None = None
         self._log_notes()
         self.look_for_unreachable()
-
-    @property
-    def problems(self) -> tuple[Problem, ...]:
-        """Every mistake in the files."""
-        return tuple(problem for each in self.wrong for problem in each.problems)
 
     @property
     def warnings(self) -> tuple[Problem, ...]:
@@ -129,58 +114,26 @@ class ConfigStore:
     def _warnings_of_objects(self) -> tuple[Problem, ...]:
         return (*self.snapshot.warnings, *self.served.pending.gateway_api.warnings)
 
-    def apply(self, load: Load, notify: Callable[[PushRequest], None]) -> None:
-        """Serve what is good of a load; log once what is wrong with files, and when no longer."""
-        self.looked_at = time.time()
-        self.files = load.files
-        self._log_wrong_files(load)
-        edit = load.snapshot.edit_since(self._read)
-        self._read = load.snapshot.mark
-        changed = load.snapshot != self.snapshot if edit is None else edit.gone != edit.come
-        result = "changed" if changed else "unchanged"
-        if load.wrong:
-            result = "partly" if changed else "refused"
-        self._metrics.config_loads.labels(result).inc()
-        if not changed:
-            return
-        self.loaded_at = self.looked_at
-        before = self.served.pending
-        model = self._model(load.snapshot, before)
+    def serve(self, facts: Facts, notify: Callable[[PushRequest], None]) -> None:
+        """Serve these facts in place of others, and have what changed pushed."""
+        snapshot, before = facts.snapshot, self.served.pending
+        is_read_anew = snapshot.mark != self._read
+        if is_read_anew:
+            self._read = snapshot.mark
+            self.loaded_at = time.time()
+        model = self._model(snapshot, before)
         if model.says_the_same_as(before):
             # The snapshot that is served stays: to let go of one costs what the mesh has.
             self.served.pending = model
             return
-        self.snapshot = load.snapshot
+        self.snapshot = snapshot
         self._serve(model, notify)
-        self._log_notes()
+        if is_read_anew:
+            self._log_notes()
 
     def rebuild(self, notify: Callable[[PushRequest], None]) -> None:
         """Serve the configuration with the workloads as they are now."""
         self._serve(self._model(self.snapshot, self.served.pending), notify)
-
-    def _log_wrong_files(self, load: Load) -> None:
-        before = {each.file: each for each in self.wrong}
-        self._metrics.config_problems.set(len(load.problems))
-        new = []
-        for each in load.wrong:
-            known = before.pop(each.file, None)
-            if known is None or known.problems != each.problems:
-                new.append(each)
-        for wrong in _first_of(new, "configuration file is wrong"):
-            log.error(
-                "configuration file is wrong, its last good content is served"
-                if wrong.kept_from is not None
-                else "configuration file is wrong, nothing of it is served",
-                extra={
-                    "file": wrong.file,
-                    "problems": [str(problem) for problem in wrong.problems[:_MOST_LINES]],
-                    "problem_count": len(wrong.problems),
-                    "objects_kept": wrong.kept_objects,
-                },
-            )
-        for file in _first_of(list(before), "configuration file is no longer wrong"):
-            log.info("configuration file is no longer wrong", extra={"file": file})
-        self.wrong = load.wrong
 
     def _serve(self, model: MeshModel, notify: Callable[[PushRequest], None]) -> None:
         before = self.served.pending
@@ -225,7 +178,7 @@ class ConfigStore:
     def look_for_unreachable(self) -> None:
         """Find what is served and can't be reached, and log it once for as long as it is so.
 
-        Call it after `apply`, in a thread: in a large mesh no push should wait for it.
+        Call it after `serve`, in a thread: in a large mesh no push should wait for it.
         It costs next to nothing if only endpoints changed, other than on addresses of this machine
         or of headless services.
         """
@@ -252,18 +205,5 @@ class ConfigStore:
 
 def _log_new(message: str, found: Sequence[Problem], known: AbstractSet[Problem]) -> None:
     new = [each for each in found if each not in known]
-    for each in _first_of(new, message):
+    for each in first_of(new, message):
         log.warning(message, extra={"what": str(each)})
-
-
-def _first_of(found: Sequence[_T], what: str) -> Sequence[_T]:
-    """Return those that are logged one by one; how many there are is logged here, if they are more.
-
-    what: the message with which each is logged.
-    """
-    if len(found) > _MOST_LINES:
-        log.warning(
-            "too many to be logged one by one, mesh-discovery status lists all",
-            extra={"what": what, "count": len(found), "logged": _MOST_LINES},
-        )
-    return found[:_MOST_LINES]

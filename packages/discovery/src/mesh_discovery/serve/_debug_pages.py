@@ -1,7 +1,7 @@
 """The debug pages of a running control plane, as JSON for people and tools."""
 
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from typing import TypeAlias
 
@@ -10,7 +10,6 @@ from google.protobuf import any_pb2, json_format
 
 from mesh_configfile import Duration, Problem
 from mesh_discovery._version import version
-from mesh_discovery.config._last_good import WrongFile
 from mesh_discovery.config.kinds.kubernetes._secret import SecretFields
 from mesh_discovery.config.kinds.mesh_config._interception import InterceptionMode
 from mesh_discovery.model.gateway_api._conditions import ObjectStatus
@@ -29,6 +28,8 @@ from mesh_discovery.serve._status import (
     StatusDocument,
     WrongFileStatus,
 )
+from mesh_discovery.sources._reading import WrongFile
+from mesh_discovery.sources._source import ObjectSource
 from mesh_listening import out_of_files
 from mesh_protos import type_urls
 from xds_server import ClientStatus, Generated, Node, PushStatus, Resource, TypeStatus
@@ -54,18 +55,15 @@ class DebugPages:
     def __init__(
         self,
         store: ConfigStore,
+        objects: ObjectSource,
         *,
         clients: Callable[[], Iterable[ClientStatus]],
-        is_of_files_now: Callable[[], Awaitable[bool]],
         domain_suffix: str,
         plaintext_secrets: bool = False,
         believe_plaintext: bool = False,
     ) -> None:
-        """Tell of a store and the `clients` that it is served to.
-
-        is_of_files_now: whether what is served is what the files hold.
-        """
-        self._is_of_files_now = is_of_files_now
+        """Tell of a store, where its objects come from, and the `clients` that it is served to."""
+        self._objects = objects
         self._believe_plaintext = believe_plaintext
         self._secrets = SecretsGenerator(store.served, over_plaintext=plaintext_secrets)
         self._store = store
@@ -86,22 +84,22 @@ class DebugPages:
 
     async def distribution(self) -> DistributionDocument:
         """Return whether what is saved at this moment is with every connected proxy."""
-        read = await self._is_of_files_now()
+        read = await self._objects.is_current()
         clients = list(self._clients())
         waiting = [client.node.id for client in clients if _waits(client)]
         return {"read": read, "proxies": len(clients), "waiting": waiting}
 
     def configz(self) -> Page:
         """Return what is served and since when, and what is wrong with the files as they are."""
-        store = self._store
+        store, reading = self._store, self._objects.reading
         return {
             "loaded_at": store.loaded_at,
-            "looked_at": store.looked_at,
-            "up_to_date": not store.wrong,
-            "problems": [str(problem) for problem in store.problems],
+            "looked_at": reading.looked_at,
+            "up_to_date": not reading.wrong,
+            "problems": [str(problem) for each in reading.wrong for problem in each.problems],
             "notes": [str(note) for note in store.snapshot.notes],
             "warnings": [str(warning) for warning in store.warnings],
-            "files": list(store.files),
+            "files": list(reading.files),
             "mesh": _plain(store.snapshot.mesh_config),
             "gateway_api": [
                 _conditions(each) for each in self._served.current.model.gateway_api.statuses
@@ -121,13 +119,13 @@ class DebugPages:
 
     def status(self) -> StatusDocument:
         """Return what is wrong, since when, and what is served in its place."""
-        store = self._store
+        store, reading = self._store, self._objects.reading
         proxies = list(self._clients())
         return {
             "version": version(),
             "loaded_at": store.loaded_at,
-            "looked_at": store.looked_at,
-            "wrong_files": [_wrong_file(each) for each in store.wrong],
+            "looked_at": reading.looked_at,
+            "wrong_files": [_wrong_file(each) for each in reading.wrong],
             "unsupported": [_problem(note) for note in store.snapshot.notes],
             "warnings": [_problem(warning) for warning in store.warnings],
             "unreachable": [_problem(each) for each in store.unreachable],

@@ -178,7 +178,8 @@ def _wrong_file(wrong: WrongFileStatus, now: float) -> Iterator[str]:
 
 
 def _problem(each: ProblemStatus) -> str:
-    place = f"{each['file']}:{each['line']}: " if each["file"] else ""
+    line = f":{each['line']}" if each["line"] else ""
+    place = f"{each['file']}{line}: " if each["file"] else ""
     field = f"{each['field']}: " if each["field"] else ""
     return f"{place}{field}{each['message']}"
 

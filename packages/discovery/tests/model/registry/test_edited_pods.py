@@ -14,10 +14,10 @@ from prometheus_client import CollectorRegistry
 
 from mesh_discovery._metrics import Metrics
 from mesh_discovery.config._file_content import FileContent
-from mesh_discovery.config._loader import Load
 from mesh_discovery.config._objects import ConfigObject
 from mesh_discovery.config._snapshot import Snapshot, edited_snapshot
 from mesh_discovery.config.kinds.kubernetes._pod import POD
+from mesh_discovery.model._facts import Facts
 from mesh_discovery.model._model import MeshModel, build_model
 from mesh_discovery.plan.gateway._account_workloads import account_workloads, known_labels
 from mesh_discovery.push._config_store import ConfigStore
@@ -26,10 +26,6 @@ from mesh_objects import pod, service, service_entry, slice_of, snapshot
 from xds_server import PushRequest
 
 APP = {"app": "a"}
-
-
-def load_of(found: Snapshot) -> Load:
-    return Load(snapshot=found, wrong=(), files=(), directories=frozenset(), whole=False)
 
 
 def edited(before: Snapshot, gone: list[ConfigObject], come: list[ConfigObject]) -> Snapshot:
@@ -58,7 +54,7 @@ class Mesh:
         self.snapshot = snapshot(objects)
         self.told: list[PushRequest] = []
         self.store = ConfigStore(
-            load_of(self.snapshot),
+            Facts(snapshot=self.snapshot),
             metrics=Metrics(CollectorRegistry(), version="test"),
             trust_domain="cluster.local",
             domain="cluster.local",
@@ -66,15 +62,15 @@ class Mesh:
             strict_namespaces=False,
         )
 
-    def read(self, **fields: Any) -> Load:
+    def read(self, **fields: Any) -> Facts:
         """Read the pod after something was written into it."""
         later = replace(self.pod, **fields)
         self.snapshot = edited(self.snapshot, [self.pod], [later])
         self.pod = later
-        return load_of(self.snapshot)
+        return Facts(snapshot=self.snapshot)
 
     def edit(self, **fields: Any) -> None:
-        self.store.apply(self.read(**fields), self.told.append)
+        self.store.serve(self.read(**fields), self.told.append)
 
 
 def calls(work: Callable[[], object]) -> int:
@@ -98,8 +94,8 @@ def test_a_pod_without_effect_is_decided_by_the_same_work_in_a_mesh_of_any_size(
     for size in (4, 200):
         mesh = Mesh(size)
         mesh.edit(annotations=(("checked", "1"),))
-        load = mesh.read(annotations=(("checked", "2"),))
-        counts.append(calls(partial(mesh.store.apply, load, mesh.told.append)))
+        facts = mesh.read(annotations=(("checked", "2"),))
+        counts.append(calls(partial(mesh.store.serve, facts, mesh.told.append)))
         assert mesh.told == []
     assert counts[0] == counts[1]
 

@@ -16,6 +16,7 @@ from prometheus_client import CollectorRegistry
 from mesh_discovery import ConfigLoader
 from mesh_discovery._metrics import Metrics
 from mesh_discovery._registration_limits import RegistrationLimits
+from mesh_discovery.model._facts import Facts
 from mesh_discovery.plan._proxy import Proxy
 from mesh_discovery.push._config_store import ConfigStore
 from mesh_discovery.push._generators import generators
@@ -68,7 +69,8 @@ class Mesh:
 
     def add(self, document: str) -> None:
         (self.directory / "further.yaml").write_text(document)
-        self.store.apply(ConfigLoader(self.directory).load(), self.server.notify)
+        snapshot = ConfigLoader(self.directory).load().snapshot
+        self.store.serve(Facts(snapshot=snapshot), self.server.notify)
 
     @asynccontextmanager
     async def proxy(self, address: str, **metadata: Any) -> AsyncIterator[SotwClient]:
@@ -88,7 +90,7 @@ async def mesh(config_dir: Path) -> AsyncIterator[Mesh]:
     loaded = ConfigLoader(config_dir).load()
     assert not loaded.problems
     store = ConfigStore(
-        loaded,
+        Facts(snapshot=loaded.snapshot),
         metrics=metrics,
         trust_domain="cluster.local",
         workloads=workloads,

@@ -45,11 +45,14 @@ class Process:
             sys.stdout.write(f"--- output of {name}:\n{self.text}")
 
 
-async def start(*command: str, cwd: Path, env: dict[str, str] | None = None) -> Process:
+async def start(
+    *command: str, cwd: Path, env: dict[str, str] | None = None, stdin: int | None = None
+) -> Process:
     process = await asyncio.create_subprocess_exec(
         *command,
         cwd=cwd,
         env=env,
+        stdin=stdin,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
     )

@@ -14,16 +14,18 @@ from mesh_configfile import Problem
 from mesh_discovery._config import Address, DiscoveryConfig
 from mesh_discovery._metrics import Metrics
 from mesh_discovery._server import _xds_server, serving_names
-from mesh_discovery.config._loader import ConfigLoader
+from mesh_discovery.model._facts import Facts
+from mesh_discovery.parts._authority import open_authority
 from mesh_discovery.plan._proxy import Proxy
 from mesh_discovery.push._config_store import ConfigStore
 from mesh_discovery.push.context._context import PushContext
 from mesh_discovery.push.key_sets._key_set_fetcher import KeySetFetcher
 from mesh_discovery.push.registration._registered_workloads import RegisteredWorkloads
 from mesh_discovery.push.registration._workload_observer import WorkloadObserver
-from mesh_discovery.running._authority import open_authority
 from mesh_discovery.serve._debug_pages import DebugPages
 from mesh_discovery.serve._serving_certificate import serving_certificate
+from mesh_discovery.sources.files._file_source import FileSource
+from mesh_discovery.sources.files._loader import ConfigLoader
 from proxies import proxy_of
 from xds_server import (
     ClientStatus,
@@ -51,6 +53,7 @@ class ScenePlane:
     grpc: str
     secure_grpc: str
     _loader: ConfigLoader
+    _files: FileSource
     _pushed: bool = False
     _fresh: PushContext | None = None
     warnings: Sequence[Problem] = ()
@@ -73,7 +76,8 @@ class ScenePlane:
 
         self._pushed = False
         loaded = self._loader.load()
-        self.store.apply(loaded, notify)
+        if self._files.take(loaded):
+            self.store.serve(self._files.laid_over(Facts()), notify)
         self.warnings = loaded.snapshot.warnings
         return loaded.problems
 
@@ -134,9 +138,11 @@ async def scene_plane(
     loader = ConfigLoader(directory)
     workloads = RegisteredWorkloads(grace_s=config.workload_grace_s)
     key_sets = KeySetFetcher(guard=AddressGuard())
+    metrics = Metrics(registry, version="0")
+    files = FileSource(loader, loader.load(), metrics=metrics)
     store = ConfigStore(
-        loader.load(),
-        metrics=Metrics(registry, version="0"),
+        files.laid_over(Facts()),
+        metrics=metrics,
         trust_domain=config.trust_domain,
         strict_namespaces=strict_namespaces,
         workloads=workloads,
@@ -172,8 +178,8 @@ async def scene_plane(
             server=server,
             pages=DebugPages(
                 store,
+                files,
                 clients=server.clients,
-                is_of_files_now=_of_what_was_loaded,
                 domain_suffix=config.domain,
                 believe_plaintext=True,
             ),
@@ -181,9 +187,5 @@ async def scene_plane(
             grpc=bound.addresses[0],
             secure_grpc=bound.addresses[1],
             _loader=loader,
+            _files=files,
         )
-
-
-async def _of_what_was_loaded() -> bool:
-    """Files are loaded when a scene says so, and not followed."""
-    return True

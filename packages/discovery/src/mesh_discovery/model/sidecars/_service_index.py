@@ -6,8 +6,8 @@ It knows services by their keys, so that it serves every model with the same one
 from collections.abc import Iterable, Mapping, Sequence
 
 from mesh_discovery.config.kinds.sidecar._egress_hosts import ANY
-from mesh_discovery.model._host_ranges import HostRanges
 from mesh_discovery.model._services import Service
+from mesh_discovery.model.hosts._host_ranges import HostRanges
 
 ServiceKey = tuple[str, str]
 """Namespace and host."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from mesh_discovery.config.kinds.sidecar._egress_hosts import ANY
-from mesh_discovery.model._host_ranges import HostRanges
+from mesh_discovery.model.hosts._host_ranges import HostRanges
 from mesh_discovery.model.virtual_services._resolved_names import MESH
 from mesh_discovery.model.virtual_services._virtual_services import VirtualService, VirtualServices
 

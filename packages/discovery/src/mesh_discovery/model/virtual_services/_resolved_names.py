@@ -16,7 +16,7 @@ from mesh_discovery.config.kinds.virtual_service._spec import (
     TlsRoute,
     VirtualServiceSpec,
 )
-from mesh_discovery.model._short_names import full_host
+from mesh_discovery.model.hosts._short_names import full_host
 
 MESH = "mesh"
 

@@ -17,7 +17,7 @@ from mesh_discovery.config.kinds._service_entry import Resolution
 from mesh_discovery.config.kinds.virtual_service._spec import VirtualServiceSpec
 from mesh_discovery.model._model import MeshModel, changed_services
 from mesh_discovery.model._services import Port, Service
-from mesh_discovery.model._short_names import full_host
+from mesh_discovery.model.hosts._short_names import full_host
 from mesh_discovery.model.virtual_services._resolved_names import MESH
 from mesh_discovery.plan._auto_mtls import uses_mutual_tls, uses_mutual_tls_for_all
 from mesh_discovery.plan._traffic_policy import effective_policy

@@ -20,7 +20,7 @@ from mesh_discovery.config.kinds.sidecar._spec import SidecarSpec
 from mesh_discovery.config.kinds.virtual_service._kind import VIRTUAL_SERVICE
 from mesh_discovery.config.kinds.virtual_service._spec import VirtualServiceSpec
 from mesh_discovery.model._model import MeshModel
-from mesh_discovery.model._short_names import full_host
+from mesh_discovery.model.hosts._short_names import full_host
 from mesh_discovery.plan.gateway._unused import is_translated
 from mesh_discovery.plan.reachability._known_hosts import NO_HOSTS
 from mesh_discovery.plan.reachability._rules import JudgedRules

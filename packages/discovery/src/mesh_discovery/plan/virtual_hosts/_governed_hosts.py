@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from mesh_discovery._host_patterns import has
 from mesh_discovery.config.kinds._protocol import Protocol
-from mesh_discovery.model._host_index import HostIndex
 from mesh_discovery.model._services import Port, Service
+from mesh_discovery.model.hosts._host_index import HostIndex
 from mesh_discovery.model.virtual_services._virtual_services import VirtualService
 
 _HTTP_PORT = 80

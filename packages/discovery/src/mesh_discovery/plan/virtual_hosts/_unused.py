@@ -11,7 +11,7 @@ from mesh_configfile import FieldPath, Problem
 from mesh_discovery.config._objects import ConfigObject
 from mesh_discovery.config.kinds.virtual_service._destinations import Destination
 from mesh_discovery.config.kinds.virtual_service._spec import VirtualServiceSpec
-from mesh_discovery.model._short_names import full_host
+from mesh_discovery.model.hosts._short_names import full_host
 from mesh_discovery.model.virtual_services._resolved_names import MESH
 from mesh_discovery.model.virtual_services._virtual_services import VirtualService
 

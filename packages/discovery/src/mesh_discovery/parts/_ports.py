@@ -17,7 +17,7 @@ from mesh_listening.prometheus import PortMetrics
 from xds_server import Listener, ListenError, PlainListener, TlsListener, XdsServer, serving
 
 if TYPE_CHECKING:
-    from mesh_discovery.running._authority import CertificateService
+    from mesh_discovery.parts._authority import CertificateService
 
 
 @asynccontextmanager

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from mesh_configfile import Problem
 from mesh_discovery.config._file_content import FileContent, ObjectKey, duplicate, object_key
 from mesh_discovery.config._objects import ConfigObject
+from mesh_discovery.sources._reading import WrongFile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,23 +31,6 @@ class Served:
     content: FileContent
     digest: bytes
     read_at: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WrongFile:
-    """A file, or a directory, with mistakes.
-
-    since: when it was first seen to be wrong, however it was wrong then (Unix seconds).
-    kept_objects: how many objects of its last good content are served in its place.
-    kept_from: when that was first read; None when there is none.
-    """
-
-    file: str
-    problems: tuple[Problem, ...]
-    since: float
-    kept_objects: int = 0
-    kept_from: float | None = None
-    digest: bytes = field(default=b"", repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

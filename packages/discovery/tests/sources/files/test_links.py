@@ -9,8 +9,8 @@ import pytest
 
 from mesh_configfile import Problem
 from mesh_discovery import ConfigLoader
-from mesh_discovery.config._loader import Load
-from mesh_discovery.config._tree import TreeLimits, read_tree
+from mesh_discovery.sources.files._loader import Load
+from mesh_discovery.sources.files._tree import TreeLimits, read_tree
 from planes import Documents, run_command
 
 Start = Callable[..., Awaitable[Any]]

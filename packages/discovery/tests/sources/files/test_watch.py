@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mesh_discovery import ConfigLoader
-from mesh_discovery.config._watch import FileChanges, watching_files
+from mesh_discovery.sources.files._watch import FileChanges, watching_files
 from mesh_filewatch import WatchTiming
 
 DEADLINE_S = 60.0

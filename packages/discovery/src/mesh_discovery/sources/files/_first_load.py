@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from mesh_configfile import Problem
 from mesh_discovery._problems import ConfigError
-from mesh_discovery.config._loader import ConfigLoader, Reached
+from mesh_discovery.sources.files._loader import ConfigLoader, Reached
 from mesh_filewatch import FETCH_TIMEOUT_S
 
 T = TypeVar("T")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from mesh_configfile import MAX_BYTES
 from mesh_discovery import ConfigLoader, Load
 from mesh_discovery.config._file_content import object_key, read_content
-from mesh_discovery.config._last_good import FoundFile, ServedFiles, serve_last_good
+from mesh_discovery.sources.files._last_good import FoundFile, ServedFiles, serve_last_good
 
 WRONG = "spec: [\n"
 

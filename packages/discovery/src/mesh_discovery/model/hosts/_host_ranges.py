@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Generic, TypeVar
 
 from mesh_discovery._host_patterns import has
-from mesh_discovery.model._host_index import HostIndex
+from mesh_discovery.model.hosts._host_index import HostIndex
 
 _T = TypeVar("_T")
 

@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mesh_discovery import ConfigError, ConfigLoader
-from mesh_discovery.config._first_load import first_reading
 from mesh_discovery.model._model import MeshModel, build_model
 from mesh_discovery.plan.reachability._judgement import Judgement, judge
+from mesh_discovery.sources.files._first_load import first_reading
 
 Entries = Iterable[tuple[str, str]]
 

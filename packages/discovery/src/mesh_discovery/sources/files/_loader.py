@@ -9,26 +9,24 @@ import hashlib
 import os
 import time
 from bisect import bisect
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Container, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from mesh_configfile import MAX_BYTES, Problem
-from mesh_discovery.config._ages import (
-    aged,
-    dates_without_effect,
-    decides,
-    has_dates,
-    seniority_of,
-)
 from mesh_discovery.config._file_content import FileContent, FileReader, unreadable
-from mesh_discovery.config._last_good import FoundFile, ServedFiles, WrongFile, serve_last_good
-from mesh_discovery.config._seniority import BY_NAME
-from mesh_discovery.config._snapshot import Snapshot, edited_snapshot, snapshot_of
-from mesh_discovery.config._tree import Tree, read_tree
+from mesh_discovery.config._snapshot import Snapshot
+from mesh_discovery.config._snapshots import Snapshots
 from mesh_discovery.config.kinds._mesh_networks import MESH_NETWORKS
 from mesh_discovery.config.kinds._registry import AnyKind
 from mesh_discovery.config.kinds.mesh_config._kind import MESH_CONFIG
+from mesh_discovery.sources._reading import WrongFile
+from mesh_discovery.sources.files._last_good import (
+    FoundFile,
+    ServedFiles,
+    serve_last_good,
+)
+from mesh_discovery.sources.files._tree import Tree, read_tree
 from mesh_filewatch import read_bytes
 
 _STAMPED_S = 3.0
@@ -120,13 +118,7 @@ class ConfigLoader:
         self._seen: dict[str, FoundFile] = {}
         """What was found of each file, and the directories that can't be listed."""
         self._served = ServedFiles()
-        self._snapshot: Snapshot | None = None
-        self._believe_timestamps = believe_timestamps
-        self._seniority = BY_NAME
-        self._aged: dict[int, tuple[FileContent, FileContent]] = {}
-        """Contents, by their identity, with the ages that their objects have in the snapshot."""
-        self._note: Problem | None = None
-        """That dates are without effect between namespaces, where it is told."""
+        self._snapshots = Snapshots(believe_timestamps=believe_timestamps)
         self._reached: tuple[int, str | None] = (0, str(directory))
 
     @property
@@ -164,9 +156,8 @@ class ConfigLoader:
         self._served = serve_last_good(
             before, self._seen, now=self._clock(), unlisted=unlisted, changed=told
         )
-        self._snapshot = self._next_snapshot(before, told)
         return Load(
-            snapshot=self._snapshot,
+            snapshot=self._next_snapshot(before, told),
             wrong=tuple(self._served.wrong.values()),
             files=tuple(self._known),
             directories=frozenset(self._tree.watched) if self._tree is not None else frozenset(),
@@ -176,39 +167,13 @@ class ConfigLoader:
     def _next_snapshot(self, before: ServedFiles, told: Mapping[str, bool] | None) -> Snapshot:
         """Return the snapshot of what is served; of files that did not change, what it was."""
         served = self._served
-        if self._snapshot is not None and told is not None and not (before.wrong or served.wrong):
+        if told is not None and not (before.wrong or served.wrong):
             gone = [before.served[path].content for path in told if path in before.served]
             come = [served.served[path].content for path in told if path in served.served]
-            if not (decides((*gone, *come)) or self._note_may_differ(gone, come)):
-                edited = edited_snapshot(
-                    self._snapshot, [*map(self._with_ages, gone)], [*map(self._with_ages, come)]
-                )
-                if edited is not None:
-                    for each in gone:
-                        self._aged.pop(id(each), None)
-                    return edited
-        contents = [each.content for each in served.served.values()]
-        seniority = seniority_of(contents, believes=self._believe_timestamps)
-        known, self._aged = self._aged if seniority == self._seniority else {}, {}
-        self._seniority = seniority
-        for each in contents:
-            self._aged[id(each)] = known.get(id(each)) or (each, aged(each, seniority))
-        found = snapshot_of([self._with_ages(each) for each in contents], before=self._snapshot)
-        self._note = None if self._believe_timestamps else dates_without_effect(contents)
-        return found if self._note is None else replace(found, notes=(*found.notes, self._note))
-
-    def _note_may_differ(self, gone: Sequence[FileContent], come: Sequence[FileContent]) -> bool:
-        """Tell whether a change may decide if it is told that dates are without effect."""
-        if self._believe_timestamps:
-            return False
-        return has_dates(come) if self._note is None else has_dates(gone) and not has_dates(come)
-
-    def _with_ages(self, content: FileContent) -> FileContent:
-        """Return a content as it is in the snapshot."""
-        known = self._aged.get(id(content))
-        if known is None or known[0] is not content:
-            known = self._aged[id(content)] = content, aged(content, self._seniority)
-        return known[1]
+            edited = self._snapshots.edited(gone, come)
+            if edited is not None:
+                return edited
+        return self._snapshots.of(each.content for each in served.served.values())
 
     def _look_at_all(self) -> None:
         unlisted: list[Problem] = []

@@ -1,0 +1,1 @@
+"""Hosts found by exact names and wildcards, and what short names mean."""

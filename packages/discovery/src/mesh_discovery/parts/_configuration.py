@@ -1,0 +1,119 @@
+"""The configuration of a running control plane: what its sources know, served as it changes."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
+
+from mesh_discovery._config import DiscoveryConfig, SettingsError
+from mesh_discovery._metrics import Metrics
+from mesh_discovery.model._facts import Facts
+from mesh_discovery.push._config_store import NO_WORKLOADS, ConfigStore, Workloads
+from mesh_discovery.push._gateway_names import GatewayNames
+from mesh_discovery.push.key_sets._key_set_fetcher import KeySetFetcher
+from mesh_discovery.sources._source import ObjectSource
+from mesh_discovery.sources.files._file_source import read_files
+from mesh_discovery.sources.files._loader import ConfigLoader
+from mesh_lifecycle import in_background
+from xds_server import PushRequest
+
+_JUDGED_AFTER_S = 0.5
+"""After a change. Its pushes begin a tenth of a second after it."""
+
+
+class Notify(Protocol):
+    """The xDS server's `notify`."""
+
+    def __call__(self, request: PushRequest, *, quiet_since: float | None = None) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Configuration:
+    """A configuration that is served and can be followed."""
+
+    store: ConfigStore
+    objects: ObjectSource
+
+    @asynccontextmanager
+    async def following(
+        self, *, notify: Notify, on_served: Callable[[], None]
+    ) -> AsyncIterator[None]:
+        """Serve what changes, while the block runs.
+
+        notify: told of what a push has to carry, and when it changed. on_served: called after each
+        change.
+        """
+        changed = asyncio.Event()
+
+        def serve(*, at: float | None = None) -> None:
+            self.store.serve(self.objects.laid_over(Facts()), partial(notify, quiet_since=at))
+            changed.set()
+            on_served()
+
+        async with (
+            in_background(self._judge(changed), name="judgement of the configuration"),
+            self.objects.following(serve),
+        ):
+            yield
+
+    async def _judge(self, changed: asyncio.Event) -> None:
+        """Look for what can't be reached after changes, once the pushes of them are on their way.
+
+        In a large mesh it takes as long as a push, and edits may follow each other closely.
+        """
+        while True:
+            await changed.wait()
+            await asyncio.sleep(_JUDGED_AFTER_S)
+            changed.clear()
+            await asyncio.to_thread(self.store.look_for_unreachable)
+
+
+async def configuration_of(
+    config: DiscoveryConfig,
+    objects: ObjectSource | None,
+    *,
+    metrics: Metrics,
+    workloads: Workloads = NO_WORKLOADS,
+    gateways: GatewayNames | None = None,
+    key_sets: KeySetFetcher | None = None,
+) -> Configuration:
+    """Serve what is known at first; raises `ConfigError` if anything in files is wrong.
+
+    objects: None: the files that the settings name. workloads: those that are known by their
+    proxies. gateways: looks up their names. key_sets: fetches those of issuers of tokens.
+    """
+    objects = await _objects(config, objects, metrics=metrics)
+    store = ConfigStore(
+        objects.laid_over(Facts()),
+        metrics=metrics,
+        trust_domain=config.trust_domain,
+        domain=config.domain,
+        scope_gateways=config.scope_gateways,
+        strict_namespaces=config.strict_namespaces,
+        workloads=workloads,
+        gateways=gateways,
+        key_sets=key_sets,
+    )
+    return Configuration(store=store, objects=objects)
+
+
+async def _objects(
+    config: DiscoveryConfig, given: ObjectSource | None, *, metrics: Metrics
+) -> ObjectSource:
+    """Return the source of objects; raises `SettingsError` if there is none, or two."""
+    if given is not None:
+        if config.config_dir or config.mesh_config or config.mesh_networks:
+            raise SettingsError(("objects are given in place of files: config_dir is to be None",))
+        return given
+    if config.config_dir is None:
+        raise SettingsError(("neither config_dir nor a source of objects is given",))
+    loader = ConfigLoader(
+        config.config_dir,
+        mesh_config=config.mesh_config,
+        mesh_networks=config.mesh_networks,
+        allow_unsupported=config.allow_unsupported,
+        believe_timestamps=config.believe_timestamps,
+    )
+    return await read_files(loader, metrics=metrics)

@@ -1,0 +1,1 @@
+"""Where the facts about a mesh come from: what is known now, and that it changed."""

@@ -1,0 +1,159 @@
+"""Objects that a program has, as a source: for programs with a control plane inside, and tests."""
+
+import time
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import msgspec
+
+from mesh_configfile import Document, Problem, Value
+from mesh_discovery._problems import ConfigError
+from mesh_discovery.config._file_content import FileContent, ObjectKey, duplicate, object_key
+from mesh_discovery.config._objects import read_object
+from mesh_discovery.config._snapshots import Snapshots
+from mesh_discovery.model._facts import Facts
+from mesh_discovery.sources._reading import Reading
+from mesh_discovery.sources._source import Changed
+
+PlainObject = Mapping[str, object]
+"""What a YAML document of an object holds: apiVersion, kind, metadata and spec, as plain data."""
+
+
+class MemorySource:
+    """Objects in memory, which are read as those in files are.
+
+    Each call counts as a whole: of one with a mistake nothing is taken, and what was there stays.
+    Calls come from the thread of the event loop that serves them.
+    """
+
+    def __init__(
+        self,
+        objects: Iterable[PlainObject] = (),
+        *,
+        name: str = "memory",
+        allow_unsupported: bool = False,
+        believe_timestamps: bool = False,
+    ) -> None:
+        """Have these objects; raises `ConfigError` with every mistake in them.
+
+        name: what mistakes call the source. allow_unsupported: kinds and fields that only Istio has
+        are accepted and noted. believe_timestamps: `creationTimestamp` counts between namespaces.
+        """
+        self._name = name
+        self._allow_unsupported = allow_unsupported
+        self._snapshots = Snapshots(believe_timestamps=believe_timestamps)
+        self._contents = self._read(objects)
+        self._snapshot = self._snapshots.of(self._contents.values())
+        self._given: object = None
+        """The mark of the snapshot that was asked for last."""
+        self._changed: Changed | None = None
+        self.reading = Reading(looked_at=time.time())
+        """The outcome of the last call that changed something."""
+
+    def put(self, *objects: PlainObject) -> None:
+        """Add objects, each in place of the one of its kind, namespace and name, if there is one.
+
+        Raises `ConfigError`.
+        """
+        come = self._read(objects)
+        gone = [self._contents[key] for key in come if key in self._contents]
+        self._contents |= come
+        self._tell(gone, [*come.values()])
+
+    def remove(self, kind: str, name: str, *, namespace: str = "default") -> None:
+        """Have an object no longer; raises KeyError if there is none.
+
+        kind: with its group if there is one, such as ServiceEntry.networking.istio.io.
+        """
+        for key, content in self._contents.items():
+            item = content.objects[0]
+            if (item.name, item.namespace) == (name, namespace) and kind in (
+                item.kind,
+                f"{item.kind}.{item.group}",
+            ):
+                del self._contents[key]
+                self._tell([content], [])
+                return
+        raise KeyError(f"{kind} {namespace}/{name}")
+
+    def replace(self, objects: Iterable[PlainObject]) -> None:
+        """Have these objects and no others; raises `ConfigError`.
+
+        Of objects that say what they said before, nothing is taken for changed.
+        """
+        found, before = self._read(objects), self._contents
+        self._contents = {
+            key: before[key] if before.get(key) == each else each for key, each in found.items()
+        }
+        gone = [each for key, each in before.items() if self._contents.get(key) is not each]
+        come = [each for key, each in self._contents.items() if before.get(key) is not each]
+        self._tell(gone, come)
+
+    def laid_over(self, facts: Facts) -> Facts:
+        """Return facts with these objects."""
+        self._given = self._snapshot.mark
+        return replace(facts, snapshot=self._snapshot)
+
+    async def is_current(self) -> bool:
+        """Return True: what a program has told is known at once."""
+        return True
+
+    @asynccontextmanager
+    async def following(self, changed: Changed) -> AsyncIterator[None]:
+        """Tell of changes while the block runs; one control plane at a time."""
+        if self._changed is not None:
+            raise RuntimeError(f"the source {self._name} is followed already")
+        self._changed = changed
+        try:
+            if self._given not in (None, self._snapshot.mark):
+                changed()
+            yield
+        finally:
+            self._changed = None
+
+    def _tell(self, gone: list[FileContent], come: list[FileContent]) -> None:
+        if not (gone or come):
+            return
+        edited = self._snapshots.edited(gone, come)
+        if edited is None:
+            edited = self._snapshots.of(self._contents.values())
+        self._snapshot = edited
+        self.reading = Reading(looked_at=time.time())
+        if self._changed is not None:
+            self._changed(at=time.monotonic())
+
+    def _read(self, objects: Iterable[PlainObject]) -> dict[ObjectKey, FileContent]:
+        found: dict[ObjectKey, FileContent] = {}
+        problems: list[Problem] = []
+        for index, each in enumerate(objects):
+            read = read_object(
+                Document.of(_plain(each), file=_place(self._name, index, each)),
+                allow_unsupported=self._allow_unsupported,
+            )
+            problems += read.problems
+            if read.item is None:
+                continue
+            content = FileContent(objects=(read.item,), notes=read.notes, warnings=read.warnings)
+            first = found.setdefault(object_key(read.item), content)
+            if first is not content:
+                problems.append(duplicate(read.item, first.objects[0]))
+        if problems:
+            raise ConfigError(problems)
+        return found
+
+
+def _plain(value: PlainObject) -> Value:
+    """Return a copy, which no later change of the program's data reaches."""
+    found: Value = msgspec.json.decode(msgspec.json.encode(value))
+    return found
+
+
+def _place(source: str, index: int, value: PlainObject) -> str:
+    """Return what mistakes call an object: what it is, or which one if it does not say."""
+    kind, metadata = value.get("kind"), value.get("metadata")
+    if kind is None:
+        return f"{source}[{index}]"
+    if not isinstance(metadata, Mapping):
+        return f"{source}: {kind}"
+    return f"{source}: {kind} {metadata.get('namespace', 'default')}/{metadata.get('name', '')}"

@@ -1,0 +1,1 @@
+"""YAML files of a directory, each at its last good content."""

@@ -1,0 +1,143 @@
+"""Files as a source of objects: read at the start, then again when they change."""
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from functools import partial
+
+from mesh_discovery._limited_lines import MOST_LINES, first_of
+from mesh_discovery._metrics import Metrics
+from mesh_discovery._problems import ConfigError
+from mesh_discovery.config._snapshot import Snapshot
+from mesh_discovery.model._facts import Facts
+from mesh_discovery.sources._reading import Reading
+from mesh_discovery.sources._source import Changed
+from mesh_discovery.sources.files._first_load import first_reading
+from mesh_discovery.sources.files._loader import ConfigLoader, Load
+from mesh_discovery.sources.files._watch import FileChanges, read_in_thread, watching_files
+from mesh_filewatch import ReadTimedOut, run_in_thread
+from mesh_lifecycle import in_background
+
+log = logging.getLogger(__name__)
+
+_SUMMARY_TIMEOUT_S = 4.0
+"""The client that asks for the page waits for it, five seconds at the most."""
+
+
+class FileSource:
+    """The files of a directory, each at its last good content."""
+
+    def __init__(self, loader: ConfigLoader, first: Load, *, metrics: Metrics) -> None:
+        """Know a first load; raises `ConfigError` if anything in it is wrong."""
+        if first.wrong:
+            raise ConfigError(first.problems)
+        self._loader = loader
+        self._metrics = metrics
+        self._snapshot = first.snapshot
+        self._left: Snapshot | None = None
+        """The one before, until the next reading: letting go of it costs what the mesh has."""
+        self._directories = first.directories
+        self._applied = asyncio.Event()
+        """Set while what was read last is what is served: not while files are read."""
+        self._applied.set()
+        self.reading = Reading(looked_at=time.time(), files=first.files)
+        """The outcome of the last look."""
+
+    def laid_over(self, facts: Facts) -> Facts:
+        """Return facts with the objects of the files."""
+        return replace(facts, snapshot=self._snapshot)
+
+    async def is_current(self) -> bool:
+        """Return whether what is known is what the files hold now, wrong files left aside."""
+        summary = self._loader.signature
+        try:
+            found = await run_in_thread(
+                summary,
+                path=self._loader.directory / "any",
+                key=(summary, "asked for"),
+                timeout_s=_SUMMARY_TIMEOUT_S,
+            )
+        except ReadTimedOut:
+            return False
+        return self._applied.is_set() and found == self._loader.seen()
+
+    @asynccontextmanager
+    async def following(self, changed: Changed) -> AsyncIterator[None]:
+        """Read the files again whenever they change, while the block runs."""
+        watching = watching_files(
+            self._loader.directory,
+            directories=self._directories,
+            summary=self._loader.signature,
+            seen=self._loader.seen,
+        )
+        async with watching as changes:
+            async with in_background(self._follow(changes, changed), name="configuration"):
+                yield
+
+    async def _follow(self, changes: FileChanges, changed: Changed) -> None:
+        while True:
+            change = await changes.wait()
+            self._applied.clear()
+            reading = partial(self._timed_load, change.entries)
+            load = await read_in_thread(reading, self._loader.directory)
+            if self.take(load):
+                changed(at=change.at)
+            self._applied.set()
+            if load.whole:
+                await changes.follow(load.directories)
+
+    def take(self, load: Load) -> bool:
+        """Know what was read; log once what is wrong with files, and when no longer.
+
+        Returns whether it is something else than before.
+        """
+        self._log_wrong_files(load)
+        self.reading = Reading(looked_at=time.time(), wrong=load.wrong, files=load.files)
+        edit = load.snapshot.edit_since(self._snapshot.mark)
+        differs = load.snapshot != self._snapshot if edit is None else edit.gone != edit.come
+        result = "changed" if differs else "unchanged"
+        if load.wrong:
+            result = "partly" if differs else "refused"
+        self._metrics.config_loads.labels(result).inc()
+        self._left, self._snapshot = self._snapshot, load.snapshot
+        return differs
+
+    def _timed_load(self, changed: Iterable[tuple[str, str]] | None) -> Load:
+        self._left = None
+        started = time.perf_counter()
+        load = self._loader.load(changed)
+        self._metrics.config_load_time.observe(time.perf_counter() - started)
+        return load
+
+    def _log_wrong_files(self, load: Load) -> None:
+        before = {each.file: each for each in self.reading.wrong}
+        self._metrics.config_problems.set(len(load.problems))
+        new = []
+        for each in load.wrong:
+            known = before.pop(each.file, None)
+            if known is None or known.problems != each.problems:
+                new.append(each)
+        for wrong in first_of(new, "configuration file is wrong"):
+            log.error(
+                "configuration file is wrong, its last good content is served"
+                if wrong.kept_from is not None
+                else "configuration file is wrong, nothing of it is served",
+                extra={
+                    "file": wrong.file,
+                    "problems": [str(problem) for problem in wrong.problems[:MOST_LINES]],
+                    "problem_count": len(wrong.problems),
+                    "objects_kept": wrong.kept_objects,
+                },
+            )
+        for file in first_of(list(before), "configuration file is no longer wrong"):
+            log.info("configuration file is no longer wrong", extra={"file": file})
+
+
+async def read_files(loader: ConfigLoader, *, metrics: Metrics) -> FileSource:
+    """Read the files of a loader for the first time; raises `ConfigError` if anything is wrong."""
+    guarded = partial(first_reading, loader.load, loader)
+    first = await run_in_thread(guarded, path=loader.directory / "any", timeout_s=None)
+    return FileSource(loader, first, metrics=metrics)
