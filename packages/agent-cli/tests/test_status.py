@@ -11,7 +11,6 @@ from datetime import UTC, datetime
 import pytest
 
 from cli_fixtures import Call, Serve
-from mesh_agent_cli.screens._fields import span
 from mesh_agent_cli.screens._status import render_status
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
@@ -221,24 +220,6 @@ def test_types_are_called_as_people_call_them(type_url: str, told: str | None, s
     types = {type_url: {"name": told, "version": "v1", "acked": True}}
     lines = render_status({"xds": {"types": types}}, now=NOW).splitlines()
     assert lines[-1].split("  ")[0] == shown
-
-
-@pytest.mark.parametrize(
-    ("seconds", "shown"),
-    [
-        (0, "0 s"),
-        (59, "59 s"),
-        (60, "1 min"),
-        (200, "3 min 20 s"),
-        (605, "10 min"),
-        (3600, "1 h"),
-        (81_600, "22 h 40 min"),
-        (86_400, "1 d"),
-        (300_000, "3 d 11 h"),
-    ],
-)
-def test_time_spans_have_two_units(seconds: int, shown: str) -> None:
-    assert span(seconds) == shown
 
 
 def test_serials_of_one_day_differ_on_the_screen() -> None:

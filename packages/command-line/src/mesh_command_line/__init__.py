@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from mesh_command_line._errors import CommandError
 from mesh_command_line._examples import examples
 from mesh_command_line._running import exit_status, say
+from mesh_command_line._span import span
 
 if TYPE_CHECKING:
     from mesh_command_line._application import add_documents, application, run
@@ -26,6 +27,7 @@ __all__ = [
     # run
     "exit_status",
     "say",
+    "span",
     # commands made with typer
     "Form",
     "add_documents",

@@ -299,11 +299,7 @@ def test_a_workload_says_what_it_waits_for(mesh: RunningMesh) -> None:
     [
         (timedelta(seconds=-5), "expired"),
         (timedelta(seconds=8), "8 s"),
-        (timedelta(minutes=9, seconds=12), "9 min 12 s"),
-        (timedelta(minutes=59, seconds=12), "59 min"),
         (timedelta(hours=22, minutes=40), "22 h 40 min"),
-        (timedelta(days=1, hours=3, minutes=5), "1 d 3 h"),
-        (timedelta(hours=1, seconds=5), "1 h"),
     ],
 )
 def test_durations_are_brief(duration: timedelta, text: str) -> None:

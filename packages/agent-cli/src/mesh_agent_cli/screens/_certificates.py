@@ -14,11 +14,11 @@ from mesh_agent_cli.screens._fields import (
     seconds_between,
     short_serial,
     shown_time,
-    span,
     text,
 )
 from mesh_agent_cli.screens._status import fetch_status
 from mesh_agent_cli.screens._terminal import Row, Screen, Tone, rows
+from mesh_command_line import span
 
 _SHOWN_KEY_ID = 16
 _ADMIN_PORT = 15000

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from itertools import pairwise
 
 _SHORT_SERIAL = 12
 
@@ -52,23 +51,6 @@ def seconds_between(earlier: datetime | None, later: datetime | None) -> int | N
     if earlier is None or later is None:
         return None
     return int((later - earlier).total_seconds())
-
-
-_UNITS = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
-
-
-def span(seconds: int) -> str:
-    """Return a time span in its two largest units: 40 s, 12 min, 22 h 40 min, 3 d 5 h.
-
-    Seconds are not told beside minutes from ten of these on.
-    """
-    for (unit_s, unit), (next_s, next_unit) in pairwise(_UNITS):
-        if seconds >= unit_s:
-            rest = seconds % unit_s // next_s
-            if not rest or (unit == "min" and seconds >= 600):
-                return f"{seconds // unit_s} {unit}"
-            return f"{seconds // unit_s} {unit} {rest} {next_unit}"
-    return f"{seconds} s"
 
 
 def short_serial(serial: str) -> str:

@@ -7,8 +7,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 
-from mesh_agent_cli.screens._fields import moment, seconds_between, sequence, span, text
+from mesh_agent_cli.screens._fields import moment, seconds_between, sequence, text
 from mesh_agent_cli.screens._terminal import Cell, Screen, Tone, table, toned, wrapped
+from mesh_command_line import span
 
 _TYPE_PREFIX = "type.googleapis.com/"
 _VERSION = 1

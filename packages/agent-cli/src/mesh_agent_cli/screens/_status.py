@@ -16,13 +16,13 @@ from mesh_agent_cli.screens._fields import (
     sequence,
     short_serial,
     shown_time,
-    span,
     text,
 )
 from mesh_agent_cli.screens._resource_types import resource_types, spoken
 from mesh_agent_cli.screens._terminal import Row, Screen, Tone, rows
 from mesh_agent_cli.screens._wasm import wasm_rows
 from mesh_agent_cli.screens._wellness import is_unasked, is_without_envoy
+from mesh_command_line import span
 
 _SHORT = 60
 """An error that is longer stands on the screen once."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 
-from mesh_agent_cli.screens._fields import mapping, moment, seconds_between, span, text
+from mesh_agent_cli.screens._fields import mapping, moment, seconds_between, text
 from mesh_agent_cli.screens._terminal import Row, Tone
+from mesh_command_line import span
 
 _MOST = 10
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from typing import Any, TypedDict, cast
 
+from mesh_command_line import span
 from mesh_discovery._addresses import bracketed
 
 PATH = "/debug/status"
@@ -151,7 +152,7 @@ def status_problems(document: StatusDocument, *, now: float | None = None) -> It
         )
     for refused in document["refused"]:
         yield (
-            f"refused for {_span(now - refused['since'])}: {_type(refused['type'])}, by the proxy "
+            f"refused for {span(now - refused['since'])}: {_type(refused['type'])}, by the proxy "
             f"of {workload_of(refused['proxy'])}: {refused['message']}"
         )
 
@@ -170,9 +171,9 @@ def _wrong_file(wrong: WrongFileStatus, now: float) -> Iterator[str]:
     kept = "nothing of it is served"
     if wrong["kept"] is not None:
         count = wrong["kept"]["objects"]
-        kept = f"what was good {_span(now - wrong['kept']['read_at'])} ago is served, "
+        kept = f"what was good {span(now - wrong['kept']['read_at'])} ago is served, "
         kept += f"{count} object{'' if count == 1 else 's'}"
-    yield f"wrong for {_span(now - wrong['since'])}: {wrong['file']}; {kept}"
+    yield f"wrong for {span(now - wrong['since'])}: {wrong['file']}; {kept}"
     for each in wrong["problems"]:
         yield f"  {_problem(each)}"
 
@@ -204,16 +205,3 @@ def workload_of(node_id: str) -> str:
     """Return the `name.namespace` of a node id, `TYPE~ADDRESS~NAME.NAMESPACE~DOMAIN`."""
     parts = node_id.split("~")
     return parts[2] if len(parts) > 2 else node_id
-
-
-def _span(seconds: float) -> str:
-    """Return a time span in its two largest units: 40 s, 12 min 3 s, 22 h 40 min, 3 d 4 h."""
-    left = max(0, int(seconds))
-    parts: list[str] = []
-    for name, unit_s in (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1)):
-        count, left = divmod(left, unit_s)
-        if count:
-            parts.append(f"{count} {name}")
-        if len(parts) == 2 or (parts and not count):
-            break
-    return " ".join(parts) or "0 s"
