@@ -7,6 +7,7 @@ from pathlib import Path
 
 from mesh_discovery.config._file_content import FileReader
 from mesh_discovery.config._snapshot import snapshot_of
+from mesh_discovery.model._facts import Facts
 from mesh_discovery.model._model import build_model
 
 LONGEST_BYTES = 6000
@@ -20,7 +21,7 @@ def check(data: bytes) -> None:
         assert problem.line >= 1
         assert problem.message
     if content.objects and not content.problems:
-        build_model(snapshot_of([content]))
+        build_model(Facts(snapshot=snapshot_of([content])))
 
 
 def originals() -> Iterator[bytes]:

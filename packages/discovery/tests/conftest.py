@@ -17,6 +17,7 @@ from aiohttp import web
 from mesh_ca import Authority
 from mesh_ca.testing import signing_request
 from mesh_discovery import ConfigLoader
+from mesh_discovery.model._facts import Facts
 from mesh_discovery.model._model import MeshModel, build_model
 from mesh_discovery.model.policies._key_sets import NO_KEY_SETS, KeySets
 from xds_server import Admission, Node, Peer, UnixListener, XdsServer, serving, type_urls
@@ -75,7 +76,7 @@ def model_of(tmp_path: Path) -> Callable[..., MeshModel]:
         (directory / "all.yaml").write_text("---\n".join(documents))
         load = ConfigLoader(directory).load()
         assert not load.problems, [str(each) for each in load.problems]
-        return build_model(load.snapshot, key_sets=key_sets, before=before)
+        return build_model(Facts(snapshot=load.snapshot, key_sets=key_sets), before=before)
 
     return build
 

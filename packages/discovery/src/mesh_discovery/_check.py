@@ -16,6 +16,7 @@ from mesh_discovery.comparison._held import Held
 from mesh_discovery.config._file_content import FileContent, read_content
 from mesh_discovery.config._objects import ConfigObject
 from mesh_discovery.config._whole import whole_of
+from mesh_discovery.model._facts import Facts
 from mesh_discovery.model._model import MeshModel, build_model
 from mesh_discovery.plan._proxy import NodeError, parse_proxy
 from mesh_discovery.plan.reachability._judgement import judge
@@ -100,7 +101,7 @@ def check_configuration(
     contents = loader.contents()
     whole = whole_of(contents, beside=further, believe_timestamps=believe_timestamps)
     model = build_model(
-        whole.snapshot,
+        Facts(snapshot=whole.snapshot),
         default_trust_domain=trust_domain,
         domain=domain,
         strict_namespaces=strict_namespaces,

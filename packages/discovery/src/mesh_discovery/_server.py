@@ -15,17 +15,13 @@ from mesh_discovery._metrics import Metrics
 from mesh_discovery._version import version
 from mesh_discovery.config.kinds.mesh_config._proxy_config import whole_seconds
 from mesh_discovery.parts._authority import OpenedAuthority, open_authority
-from mesh_discovery.parts._configuration import configuration_of
+from mesh_discovery.parts._configuration import open_configuration
 from mesh_discovery.parts._ports import serving_grpc, serving_monitoring, serving_public
 from mesh_discovery.plan._proxy import Proxy
 from mesh_discovery.push._affected import needs_push
 from mesh_discovery.push._config_store import ConfigStore
-from mesh_discovery.push._gateway_names import GatewayNames
 from mesh_discovery.push._generators import generators
 from mesh_discovery.push._push_reasons import control_plane_identifier
-from mesh_discovery.push.key_sets._key_set_fetcher import KeySetFetcher
-from mesh_discovery.push.registration._registered_workloads import RegisteredWorkloads
-from mesh_discovery.push.registration._workload_observer import WorkloadObserver
 from mesh_discovery.serve._admission import ProxyAdmission
 from mesh_discovery.serve._caller_authentication import authenticating
 from mesh_discovery.serve._debug_pages import DebugPages
@@ -71,25 +67,8 @@ async def running(
     metrics = Metrics(registry, version=version())
     ports = PortMetrics()
     registry.register(ports)
-    workloads = RegisteredWorkloads(
-        grace_s=config.workload_grace_s, limits=config.registration_limits
-    )
-    gateways = GatewayNames()
-    key_sets = KeySetFetcher(guard=config.key_set_guard)
-    configuration = await configuration_of(
-        config,
-        objects,
-        metrics=metrics,
-        workloads=workloads,
-        gateways=gateways,
-        key_sets=key_sets,
-    )
+    configuration = await open_configuration(config, objects, metrics=metrics)
     store = configuration.store
-    observer = WorkloadObserver(store, workloads)
-    metrics.watch_conflicts(
-        lambda: len(store.served.current.conflicts), lambda: len(store.served.current.left_out)
-    )
-    metrics.key_sets_missing.set_function(lambda: key_sets.missing)
     opened = await open_authority(
         config, trust_domain=store.served.current.model.trust_domain, registry=registry
     )
@@ -100,31 +79,23 @@ async def running(
         authenticator = await enter(
             authenticating(config.tokens, opened.authority, revocations=opened.revocations)
         )
+        certificate = await enter(_serving_certificate(config, store, opened, metrics))
         server = _xds_server(
-            config, store, opened, authenticator, observer=observer, registry=registry
+            config,
+            store,
+            opened,
+            authenticator,
+            observer=configuration.workloads,
+            registry=registry,
         )
-        certificate: ServingCertificate | None = None
-        if config.secure_grpc is not None:
-            certificate = await enter(
-                serving_certificate(
-                    opened.authority,
-                    names=lambda: serving_names(config, store),
-                    lifetime=config.default_lifetime,
-                    on_issued=metrics.certificate_expiry.set,
-                )
-            )
-        await enter(observer.running(server.notify))
-        rebuild = partial(store.rebuild, server.notify)
-        await enter(gateways.running(rebuild))
-        await enter(key_sets.running(rebuild))
+        refresh = certificate.refresh if certificate is not None else _nothing
+        await enter(configuration.following(notify=server.notify, on_served=refresh))
         await enter(opened.rotating(notify=server.notify, certificate=certificate))
         service = await enter(opened.serving(authenticator))
         grpc = await enter(serving_grpc(config, server, certificate, service, ports=ports))
-        refresh = certificate.refresh if certificate is not None else _nothing
-        await enter(configuration.following(notify=server.notify, on_served=refresh))
         pages = DebugPages(
             store,
-            configuration.objects,
+            configuration.sources.objects,
             clients=server.clients,
             domain_suffix=config.domain,
             plaintext_secrets=config.plaintext_secrets,
@@ -139,18 +110,12 @@ async def running(
         plane = ControlPlane(
             http=http,
             monitoring=monitoring,
-            grpc=grpc.get("--grpc-addr", ""),
-            secure_grpc=grpc.get("--secure-grpc-addr", ""),
+            grpc=grpc.get("grpc", ""),
+            secure_grpc=grpc.get("secure_grpc", ""),
             trust_bundle_pem=opened.root_pem,
             readiness=readiness,
         )
-        if config.grpc is not None and config.believe_plaintext:
-            log.warning(
-                "callers in plaintext are believed: a caller that reaches this port can read all "
-                "configuration",
-                extra={"grpc": plane.grpc, "change": "leave out --believe-plaintext"},
-            )
-        _log_ready(plane, store)
+        _log_ready(config, plane, store)
         yield plane
 
 
@@ -216,7 +181,31 @@ def _nothing() -> None:
     pass
 
 
-def _log_ready(plane: ControlPlane, store: ConfigStore) -> None:
+@asynccontextmanager
+async def _serving_certificate(
+    config: DiscoveryConfig, store: ConfigStore, opened: OpenedAuthority, metrics: Metrics
+) -> AsyncIterator[ServingCertificate | None]:
+    """Keep the certificate of the secure port while the block runs; None if that is off."""
+    if config.secure_grpc is None:
+        yield None
+        return
+    kept = serving_certificate(
+        opened.authority,
+        names=lambda: serving_names(config, store),
+        lifetime=config.default_lifetime,
+        on_issued=metrics.certificate_expiry.set,
+    )
+    async with kept as certificate:
+        yield certificate
+
+
+def _log_ready(config: DiscoveryConfig, plane: ControlPlane, store: ConfigStore) -> None:
+    if config.grpc is not None and config.believe_plaintext:
+        log.warning(
+            "callers in plaintext are believed: a caller that reaches this port can read all "
+            "configuration",
+            extra={"grpc": plane.grpc, "change": "leave out --believe-plaintext"},
+        )
     model = store.served.current.model
     log.info(
         "control plane ready",

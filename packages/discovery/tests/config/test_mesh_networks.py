@@ -7,6 +7,7 @@ import pytest
 
 from mesh_discovery import ConfigLoader
 from mesh_discovery._check import check_configuration
+from mesh_discovery.model._facts import Facts
 from mesh_discovery.model._model import build_model
 
 BARE = "networks:\n  n2:\n    gateways:\n    - {address: 192.0.2.1, port: 15443}\n"
@@ -17,10 +18,10 @@ def test_a_file_without_a_kind_is_read_as_istios(config_dir: Path, tmp_path: Pat
     file = tmp_path / "networks.yaml"
     file.write_text(BARE)
     loader = ConfigLoader(config_dir, mesh_networks=file)
-    first = build_model(loader.load().snapshot)
+    first = build_model(Facts(snapshot=loader.load().snapshot))
     file.write_text(BARE.replace("n2", "n3"))
 
-    second = build_model(loader.load([(str(tmp_path), "networks.yaml")]).snapshot)
+    second = build_model(Facts(snapshot=loader.load([(str(tmp_path), "networks.yaml")]).snapshot))
 
     assert set(first.networks.gateways) == {"n2"}
     assert set(second.networks.gateways) == {"n3"}
@@ -34,7 +35,7 @@ def test_a_document_is_one_of_the_configuration(config_dir: Path) -> None:
     load = ConfigLoader(config_dir).load()
 
     assert not load.problems
-    assert set(build_model(load.snapshot).networks.gateways) == {"n2"}
+    assert set(build_model(Facts(snapshot=load.snapshot)).networks.gateways) == {"n2"}
 
 
 def test_a_second_one_is_a_mistake(config_dir: Path, tmp_path: Path) -> None:

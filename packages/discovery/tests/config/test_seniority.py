@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from mesh_discovery.model._facts import Facts
 from mesh_discovery.model._model import build_model
 from mesh_discovery.model.namespaces._visibility import visible_services
 from mesh_discovery.sources.files._loader import ConfigLoader
@@ -68,7 +69,7 @@ class Mesh:
         assert not load.problems
         fresh = ConfigLoader(self.directory, believe_timestamps=self.believe).load()
         assert load.snapshot == fresh.snapshot  # however it came about
-        return [each.key for each in build_model(load.snapshot).gateways.gateways]
+        return [each.key for each in build_model(Facts(snapshot=load.snapshot)).gateways.gateways]
 
 
 @pytest.fixture
@@ -96,7 +97,7 @@ def test_a_host_stays_with_its_owner(mesh: Mesh) -> None:
         owner=entry("shop", HOST, namespace="shop", created="2024-01-01T00:00:00Z"),
         thief=entry("a", HOST, namespace="thief", created="2020-01-01T00:00:00Z"),
     )
-    services = build_model(mesh.loader.load().snapshot).services
+    services = build_model(Facts(snapshot=mesh.loader.load().snapshot)).services
 
     assert visible_services(services, "client")["shop.example"].namespace == "shop"
 

@@ -13,6 +13,7 @@ from mesh_discovery.config.kinds.mesh_config._proxy_config import (
     ProxyHeaders,
 )
 from mesh_discovery.config.kinds.mesh_config._spec import MeshConfigSpec
+from mesh_discovery.model._facts import Facts
 from mesh_discovery.model._model import MeshModel, build_model
 from mesh_discovery.plan._proxy import Proxy
 from mesh_discovery.push.context._context import PushContext
@@ -275,7 +276,7 @@ def mesh_of(build: Build, config: str) -> list[Any]:
 def usual(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
     directory = tmp_path_factory.mktemp("mesh")
     (directory / "all.yaml").write_text(MESH + "spec: {}\n")
-    return sent(build_model(ConfigLoader(directory).load().snapshot))
+    return sent(build_model(Facts(snapshot=ConfigLoader(directory).load().snapshot)))
 
 
 @pytest.mark.parametrize("config", EFFECTS)

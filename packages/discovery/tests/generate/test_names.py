@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from mesh_discovery import ConfigLoader
 from mesh_discovery.model._auto_addresses import allocate, auto_addresses
+from mesh_discovery.model._facts import Facts
 from mesh_discovery.model._model import MeshModel, build_model
 from mesh_discovery.plan._proxy import Proxy
 from mesh_discovery.push.context._context import PushContext
@@ -233,9 +234,9 @@ def test_addresses_stay_when_configuration_is_read_again(tmp_path: Path) -> None
     directory.mkdir()
     (directory / "one.yaml").write_text(DOCUMENTS[0])
     loader = ConfigLoader(directory)
-    first = build_model(loader.load().snapshot)
+    first = build_model(Facts(snapshot=loader.load().snapshot))
     (directory / "another.yaml").write_text(DOCUMENTS[1])
-    second = build_model(loader.load().snapshot, before=first)
+    second = build_model(Facts(snapshot=loader.load().snapshot), before=first)
 
     key = ("default", WEB)
     assert second.by_key[key].auto_addresses == first.by_key[key].auto_addresses != ()

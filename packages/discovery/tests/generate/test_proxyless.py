@@ -13,6 +13,7 @@ from mesh_discovery.config._snapshot import snapshot_of
 from mesh_discovery.config.kinds._protocol import Protocol
 from mesh_discovery.config.kinds._service_entry import Resolution
 from mesh_discovery.generate.proxyless._outbound import load_assignment
+from mesh_discovery.model._facts import Facts
 from mesh_discovery.model._model import MeshModel, build_model
 from mesh_discovery.model._services import Endpoint, Port, Service
 from mesh_discovery.plan._proxyless import Target
@@ -150,7 +151,7 @@ def test_endpoints_that_grpc_would_refuse_are_not_sent(model_of: Build) -> None:
     assert assignment["endpoints"][0]["load_balancing_weight"] == 2
 
 
-EMPTY = build_model(snapshot_of([]))
+EMPTY = build_model(Facts(snapshot=snapshot_of([])))
 PORT = Port(number=80, name="grpc", protocol=Protocol.GRPC, target=80)
 ENDPOINTS = st.lists(
     st.builds(

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from mesh_discovery._check import check_configuration
+from mesh_discovery.model._facts import Facts
 from mesh_discovery.model._model import MeshModel, build_model
 from mesh_discovery.plan._proxy import Proxy
 from mesh_discovery.plan.reachability._judgement import judge
@@ -39,7 +40,7 @@ def model_of(directory: Path, text: str = MESH, *, strict: bool = False) -> Mesh
     (directory / "mesh.yaml").write_text(text)
     load = ConfigLoader(directory).load()
     assert not load.problems
-    return build_model(load.snapshot, domain=DOMAIN, strict_namespaces=strict)
+    return build_model(Facts(snapshot=load.snapshot), domain=DOMAIN, strict_namespaces=strict)
 
 
 def client(namespace: str = "a") -> Proxy:

@@ -1,5 +1,6 @@
 """Networks: which endpoints are in which, and the gateways of each."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -9,6 +10,7 @@ from mesh_discovery.config._objects import ConfigObject
 from mesh_discovery.config.kinds._mesh_networks import MESH_NETWORKS
 from mesh_discovery.config.kinds.kubernetes._cluster_objects import NAMESPACE
 from mesh_discovery.config.kinds.kubernetes._service import KUBERNETES_SERVICE
+from mesh_discovery.model._facts import Facts
 from mesh_discovery.model._model import MeshModel, build_model
 from mesh_discovery.model._networks import NetworkGateway
 from mesh_discovery.plan.reachability._judgement import judge
@@ -19,8 +21,13 @@ N2 = {"topology.istio.io/network": "n2"}
 APP = {"app": "a"}
 
 
-def model(*objects: ConfigObject, **further: Any) -> MeshModel:
-    return build_model(snapshot(objects), **further)
+def model(
+    *objects: ConfigObject,
+    addresses: Mapping[str, tuple[str, ...]] | None = None,
+    strict_namespaces: bool = False,
+) -> MeshModel:
+    facts = Facts(snapshot=snapshot(objects), addresses=addresses)
+    return build_model(facts, strict_namespaces=strict_namespaces)
 
 
 def networks(**given: Any) -> ConfigObject:
@@ -131,7 +138,7 @@ def test_names_of_gateways_are_replaced_by_their_addresses_where_these_are_known
     config = networks(n1={"gateways": [{"address": "gw.example.com", "port": 15443}]})
 
     unknown = model(config).networks
-    known = model(config, resolved={"gw.example.com": ("192.0.2.1", "192.0.2.2")}).networks
+    known = model(config, addresses={"gw.example.com": ("192.0.2.1", "192.0.2.2")}).networks
 
     assert unknown.names == {"gw.example.com"}
     assert [each.address for each in known.gateways_of("n1")] == ["192.0.2.1", "192.0.2.2"]

@@ -8,6 +8,7 @@ from mesh_configfile import read_documents
 from mesh_discovery.config._file_content import FileContent
 from mesh_discovery.config._objects import read_object
 from mesh_discovery.config._snapshot import snapshot_of
+from mesh_discovery.model._facts import Facts
 from mesh_discovery.model._model import MeshModel, build_model
 from mesh_discovery.model.namespaces._visibility import visible_services
 from mesh_discovery.plan.reachability._judgement import unreachable
@@ -40,7 +41,7 @@ def model_of(*texts: str) -> MeshModel:
     read = [read_object(each).item for each in documents]
     objects = tuple(each for each in read if each is not None)
     assert len(objects) == len(texts)
-    return build_model(snapshot_of([FileContent(objects=objects)]))
+    return build_model(Facts(snapshot=snapshot_of([FileContent(objects=objects)])))
 
 
 @pytest.mark.parametrize("older", ["2026-01-01T00:00:00Z", "2026-01-03T00:00:00Z"])

@@ -16,6 +16,7 @@ from mesh_discovery.config.kinds.gateway._kind import GATEWAY
 from mesh_discovery.config.kinds.service_entry._kind import SERVICE_ENTRY
 from mesh_discovery.config.kinds.sidecar._kind import SIDECAR
 from mesh_discovery.config.kinds.virtual_service._kind import VIRTUAL_SERVICE
+from mesh_discovery.model._facts import Facts
 from mesh_discovery.model._model import MeshModel, build_model
 from mesh_discovery.plan.reachability._judgement import Judgement, judge
 from mesh_objects import object_of
@@ -161,11 +162,11 @@ class Mesh:
 
     def model(self) -> MeshModel:
         self._snapshot = self._all(self._snapshot)
-        self._model = build_model(self._snapshot, before=self._model)
+        self._model = build_model(Facts(snapshot=self._snapshot), before=self._model)
         return self._model
 
     def model_of_all(self) -> MeshModel:
-        return build_model(self._all(None))
+        return build_model(Facts(snapshot=self._all(None)))
 
     def _all(self, before: Snapshot | None) -> Snapshot:
         return snapshot_of([FileContent(objects=tuple(self._objects.values()))], before=before)

@@ -2,17 +2,20 @@
 
 import pytest
 
+from mesh_discovery.model._facts import Facts
 from mesh_discovery.model._model import build_model
 from mesh_discovery.plan._provider_services import ProviderService, provider_service
 from mesh_objects import service_entry, snapshot
 
 MODEL = build_model(
-    snapshot(
-        [
-            service_entry("one", "one.example.com", namespace="a"),
-            service_entry("both", "both.example.com", namespace="a"),
-            service_entry("both", "both.example.com", namespace="b"),
-        ]
+    Facts(
+        snapshot=snapshot(
+            [
+                service_entry("one", "one.example.com", namespace="a"),
+                service_entry("both", "both.example.com", namespace="a"),
+                service_entry("both", "both.example.com", namespace="b"),
+            ]
+        )
     )
 )
 ONE = ProviderService("outbound|80||one.example.com", "one.example.com", ("a", "one.example.com"))

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from edited_objects import Edit, kinds
 from mesh_discovery import ConfigLoader
+from mesh_discovery.model._facts import Facts
 from mesh_discovery.model._model import MeshModel, build_model
 from mesh_discovery.plan._proxy import Proxy
 from mesh_discovery.push.context import _endpoints
@@ -77,13 +78,15 @@ class Chain:
             changed.append((str(self._directory), file.name))
         load = self._loader.load(changed)
         assert not load.problems, [str(each) for each in load.problems]
-        self.model = build_model(load.snapshot, before=self.model)
+        self.model = build_model(Facts(snapshot=load.snapshot), before=self.model)
         self.context = PushContext(self.model, before=self.context)
         return self.context
 
     def fresh(self) -> PushContext:
         """Return a context that is made of the files alone."""
-        return PushContext(build_model(ConfigLoader(self._directory).load().snapshot))
+        return PushContext(
+            build_model(Facts(snapshot=ConfigLoader(self._directory).load().snapshot))
+        )
 
     def contents(self, context: PushContext, proxy: Proxy) -> Contents:
         """Return all that a proxy is given, by kind and name."""

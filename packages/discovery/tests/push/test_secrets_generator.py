@@ -15,6 +15,7 @@ from mesh_discovery.config.kinds._workload_group import WORKLOAD_GROUP
 from mesh_discovery.config.kinds.destination_rule._kind import DESTINATION_RULE
 from mesh_discovery.config.kinds.gateway._kind import GATEWAY
 from mesh_discovery.config.kinds.kubernetes._secret import SecretFields
+from mesh_discovery.model._facts import Facts
 from mesh_discovery.model._model import MeshModel, build_model
 from mesh_discovery.plan._proxy import Proxy
 from mesh_discovery.push._affected import needs_push
@@ -45,7 +46,7 @@ def secret(name: str, namespace: str = "shop", **more: str) -> ConfigObject:
 
 
 def model(*objects: ConfigObject) -> MeshModel:
-    return build_model(snapshot_of([FileContent(objects=objects)]))
+    return build_model(Facts(snapshot=snapshot_of([FileContent(objects=objects)])))
 
 
 def served(*objects: ConfigObject) -> ServedContext:

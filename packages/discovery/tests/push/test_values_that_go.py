@@ -5,6 +5,7 @@ from pathlib import Path
 
 from destination_rules import rule
 from mesh_discovery import ConfigLoader
+from mesh_discovery.model._facts import Facts
 from mesh_discovery.model._model import MeshModel, build_model
 from mesh_discovery.plan._proxy import Proxy
 from mesh_discovery.push._cache import Cache
@@ -88,7 +89,7 @@ def test_values_of_proxies_that_are_gone_are_dropped(tmp_path: Path) -> None:
     context: PushContext | None = None
     for number in range(_ROUNDS):
         (tmp_path / "rule.yaml").write_text(subset(number % 2))
-        model = build_model(loader.load().snapshot, before=model)
+        model = build_model(Facts(snapshot=loader.load().snapshot), before=model)
         context = PushContext(model, before=context)
         asked(context, captured(f"n{number}"))
 

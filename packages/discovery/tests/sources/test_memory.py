@@ -139,7 +139,7 @@ def test_after_any_calls_it_is_as_a_fresh_one_with_the_same_objects(
     first: list[Any], calls: list[tuple[str, list[Any]]]
 ) -> None:
     source, there = MemorySource(first), {key(each): each for each in first}
-    model = build_model(snapshot(source))
+    model = build_model(Facts(snapshot=snapshot(source)))
     for call, objects in calls:
         given = {key(each): each for each in objects}
         if call == "put":
@@ -159,8 +159,8 @@ def test_after_any_calls_it_is_as_a_fresh_one_with_the_same_objects(
         assert {kind: each for kind, each in found.by_kind.items() if each} == dict(fresh.by_kind)
         assert found.mesh_config == fresh.mesh_config
         assert len(found.notes) == len(fresh.notes)
-        model = build_model(found, before=model)
-        assert difference(model, build_model(fresh, before=model)) is None
+        model = build_model(Facts(snapshot=found), before=model)
+        assert difference(model, build_model(Facts(snapshot=fresh), before=model)) is None
 
 
 async def test_what_changed_before_it_is_followed_is_told_at_the_start_and_only_then() -> None:

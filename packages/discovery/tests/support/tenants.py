@@ -13,6 +13,7 @@ from envoy.config.route.v3.route_pb2 import RouteConfiguration
 from headless_services import HTTP, TCP
 from mesh_configfile import Problem
 from mesh_discovery import ConfigLoader
+from mesh_discovery.model._facts import Facts
 from mesh_discovery.model._model import MeshModel, build_model
 from mesh_discovery.plan._proxy import Proxy
 from mesh_discovery.plan.gateway._unused import left_out_problems
@@ -199,7 +200,9 @@ class Teams:
             (directory / f"tenant-{index}.yaml").write_text(each)
         load = ConfigLoader(directory).load()
         assert not load.problems, [str(each) for each in load.problems]
-        return build_model(load.snapshot, strict_namespaces=strict, scope_gateways=scope_gateways)
+        return build_model(
+            Facts(snapshot=load.snapshot), strict_namespaces=strict, scope_gateways=scope_gateways
+        )
 
     def touched(self, before: MeshModel, after: MeshModel) -> list[str]:
         """Return what proxies of other namespaces have otherwise, but for evil's own hosts."""

@@ -5,6 +5,7 @@ from mesh_configfile import read_documents
 from mesh_discovery.config._file_content import FileContent
 from mesh_discovery.config._objects import ConfigObject, read_object
 from mesh_discovery.config._snapshot import snapshot_of
+from mesh_discovery.model._facts import Facts
 from mesh_discovery.model._model import MeshModel, build_model
 
 HOST = "s.b.svc.cluster.local"
@@ -53,4 +54,6 @@ def model_of(*texts: str, before: MeshModel | None = None) -> MeshModel:
     found = [*problems, *(problem for each in read for problem in each.problems)]
     assert not found, "\n".join(map(str, found))
     objects: list[ConfigObject] = [each.item for each in read if each.item is not None]
-    return build_model(snapshot_of([FileContent(objects=tuple(objects))]), before=before)
+    return build_model(
+        Facts(snapshot=snapshot_of([FileContent(objects=tuple(objects))])), before=before
+    )

@@ -7,6 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mesh_discovery import ConfigLoader
+from mesh_discovery.model._facts import Facts
 from mesh_discovery.model._model import build_model
 from mesh_discovery.plan.reachability._judgement import judge
 from told import StrictMesh, document, router, service, sidecar
@@ -141,7 +142,11 @@ def test_any_edits_of_a_strict_mesh_lead_to_what_a_fresh_start_has(
             continue
         mesh.change(**{name: text})
         judged = judge(mesh.model, judged)
-        fresh = judge(build_model(ConfigLoader(directory).load().snapshot, strict_namespaces=True))
+        fresh = judge(
+            build_model(
+                Facts(snapshot=ConfigLoader(directory).load().snapshot), strict_namespaces=True
+            )
+        )
         assert fresh.model.services == mesh.model.services
         assert judged.problems == fresh.problems
         assert judged.warnings == fresh.warnings

@@ -1,8 +1,12 @@
 """All that is known of a mesh at a moment, wherever it comes from: what a model is made of."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
-from mesh_discovery.config._snapshot import Snapshot, snapshot_of
+from mesh_discovery.config._objects import ConfigObject
+from mesh_discovery.config._snapshot import Snapshot, snapshot_of, with_objects
+from mesh_discovery.model.policies._key_sets import NO_KEY_SETS, KeySets
+from mesh_discovery.model.workloads._service_settings import Place
 
 _NOTHING = snapshot_of(())
 
@@ -13,3 +17,16 @@ class Facts:
 
     snapshot: Snapshot = _NOTHING
     """The objects that somebody wrote."""
+    registered: tuple[ConfigObject, ...] = ()
+    """The entries of workloads that are there because their proxies are connected."""
+    reports: Mapping[Place, bool] = field(default_factory=dict)
+    """Whether applications are healthy, where their proxies have said so."""
+    addresses: Mapping[str, tuple[str, ...]] | None = None
+    """Those of host names of network gateways; None: names are used as names alone."""
+    key_sets: KeySets = NO_KEY_SETS
+    """Those that were fetched, by which tokens of requests are checked."""
+
+    @property
+    def objects(self) -> Snapshot:
+        """All objects, the registered entries with them."""
+        return with_objects(self.snapshot, self.registered)

@@ -1,6 +1,6 @@
-"""The model of a mesh, made of a snapshot of configuration: services, policies, settings.
+"""The model of a mesh, made of the facts about it: services, policies, settings.
 
-Pure and immutable: equal snapshots give models that say the same, and two models are compared part
+Pure and immutable: equal facts give models that say the same, and two models are compared part
 by part to find out which resources a change touches.
 """
 
@@ -29,6 +29,7 @@ from mesh_discovery.config.kinds.virtual_service._kind import VIRTUAL_SERVICE
 from mesh_discovery.model._addresses_served import ServedAt
 from mesh_discovery.model._auto_addresses import Key
 from mesh_discovery.model._destination_rules import DestinationRules, RuleSettings
+from mesh_discovery.model._facts import Facts
 from mesh_discovery.model._gateways import Gateways
 from mesh_discovery.model._networks import Networks
 from mesh_discovery.model._peer_authentication import PeerPolicies, Policy
@@ -40,7 +41,7 @@ from mesh_discovery.model._services import Service
 from mesh_discovery.model.gateway_api._of_snapshot import gateway_api_of, oldest_first
 from mesh_discovery.model.gateway_api._translation import GatewayApi
 from mesh_discovery.model.namespaces._host_owners import NO_OWNERS, HostOwners, host_owners
-from mesh_discovery.model.policies._key_sets import NO_KEY_SETS, KeySets
+from mesh_discovery.model.policies._key_sets import KeySets
 from mesh_discovery.model.policies._workload_rules import WorkloadRules
 from mesh_discovery.model.registry._made_services import MadeServices, made_of
 from mesh_discovery.model.sidecars._indices import Indices
@@ -50,7 +51,6 @@ from mesh_discovery.model.virtual_services._virtual_services import (
     VirtualServices,
     VirtualServiceSettings,
 )
-from mesh_discovery.model.workloads._service_settings import Place
 from mesh_discovery.model.workloads._workload_endpoints import same_pod
 
 
@@ -143,9 +143,9 @@ class MeshModel:
 
 
 class Origin(NamedTuple):
-    """The snapshot and the settings of which a model is made.
+    """The facts and the settings of which a model is made.
 
-    mark: of the snapshot. settings: the arguments of `build_model`, in order.
+    mark: of the objects. settings: the other facts, and the arguments of `build_model`.
     """
 
     mark: object
@@ -153,34 +153,30 @@ class Origin(NamedTuple):
 
 
 def build_model(
-    snapshot: Snapshot,
+    facts: Facts,
     *,
     default_trust_domain: str = "cluster.local",
     domain: str = "cluster.local",
     scope_gateways: bool = False,
     strict_namespaces: bool = False,
-    resolved: Mapping[str, tuple[str, ...]] | None = None,
-    reports: Mapping[Place, bool] | None = None,
-    key_sets: KeySets = NO_KEY_SETS,
     before: MeshModel | None = None,
 ) -> MeshModel:
-    """Derive the mesh from a snapshot; mesh config's trustDomain wins over the default.
+    """Derive the mesh from what is known of it; mesh config's trustDomain wins over the default.
 
     domain: the DNS suffix of Kubernetes services and of short names. scope_gateways: a Gateway is
         for routers of its own namespace alone. strict_namespaces: a namespace governs its own hosts
-        alone, and Gateways are scoped. resolved: the addresses of host names of network gateways.
-        reports: whether the applications at addresses of namespaces are healthy, where their
-        proxies have said so. key_sets: those that were fetched. before: the model that this one
-        replaces; services keep the addresses allocated for them there.
+        alone, and Gateways are scoped. before: the model that this one replaces; services keep
+        the addresses allocated for them there.
     """
+    snapshot = facts.objects
     settings = (
         default_trust_domain,
         domain,
         scope_gateways,
         strict_namespaces,
-        resolved,
-        reports,
-        key_sets,
+        facts.addresses,
+        facts.reports,
+        facts.key_sets,
     )
     origin = Origin(snapshot.mark, settings)
     if before is not None and _is_without_effect(snapshot, settings, before.origin):
@@ -197,8 +193,8 @@ def build_model(
     made = made_of(
         snapshot,
         domain=domain,
-        resolved=resolved,
-        reports=reports,
+        resolved=facts.addresses,
+        reports=facts.reports,
         owners=owners,
         before=before.made if before is not None else None,
     )
@@ -266,7 +262,7 @@ def build_model(
             root_namespace=snapshot.mesh_config.root_namespace,
             before=before.workload_rules if before is not None else None,
         ),
-        key_sets=key_sets,
+        key_sets=facts.key_sets,
         policies=PeerPolicies(
             root_namespace=snapshot.mesh_config.root_namespace,
             policies=tuple(

@@ -9,13 +9,15 @@ from typing import Protocol
 
 from mesh_discovery._config import DiscoveryConfig, SettingsError
 from mesh_discovery._metrics import Metrics
-from mesh_discovery.model._facts import Facts
-from mesh_discovery.push._config_store import NO_WORKLOADS, ConfigStore, Workloads
-from mesh_discovery.push._gateway_names import GatewayNames
-from mesh_discovery.push.key_sets._key_set_fetcher import KeySetFetcher
+from mesh_discovery.push._config_store import ConfigStore
+from mesh_discovery.sources._gateway_names import GatewayNames
 from mesh_discovery.sources._source import ObjectSource
+from mesh_discovery.sources._sources import Sources
 from mesh_discovery.sources.files._file_source import read_files
 from mesh_discovery.sources.files._loader import ConfigLoader
+from mesh_discovery.sources.key_sets._key_set_fetcher import KeySetFetcher
+from mesh_discovery.sources.registration._registered_workloads import RegisteredWorkloads
+from mesh_discovery.sources.registration._workload_observer import WorkloadObserver
 from mesh_lifecycle import in_background
 from xds_server import PushRequest
 
@@ -31,10 +33,14 @@ class Notify(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Configuration:
-    """A configuration that is served and can be followed."""
+    """The facts about a mesh, served and followed.
+
+    workloads: has to observe the streams of proxies.
+    """
 
     store: ConfigStore
-    objects: ObjectSource
+    sources: Sources
+    workloads: WorkloadObserver
 
     @asynccontextmanager
     async def following(
@@ -48,13 +54,14 @@ class Configuration:
         changed = asyncio.Event()
 
         def serve(*, at: float | None = None) -> None:
-            self.store.serve(self.objects.laid_over(Facts()), partial(notify, quiet_since=at))
+            self.store.serve(self.sources.facts, partial(notify, quiet_since=at))
+            self.sources.asked_by(self.store.served.pending)
             changed.set()
             on_served()
 
         async with (
             in_background(self._judge(changed), name="judgement of the configuration"),
-            self.objects.following(serve),
+            self.sources.following(serve),
         ):
             yield
 
@@ -70,33 +77,33 @@ class Configuration:
             await asyncio.to_thread(self.store.look_for_unreachable)
 
 
-async def configuration_of(
-    config: DiscoveryConfig,
-    objects: ObjectSource | None,
-    *,
-    metrics: Metrics,
-    workloads: Workloads = NO_WORKLOADS,
-    gateways: GatewayNames | None = None,
-    key_sets: KeySetFetcher | None = None,
+async def open_configuration(
+    config: DiscoveryConfig, objects: ObjectSource | None, *, metrics: Metrics
 ) -> Configuration:
     """Serve what is known at first; raises `ConfigError` if anything in files is wrong.
 
-    objects: None: the files that the settings name. workloads: those that are known by their
-    proxies. gateways: looks up their names. key_sets: fetches those of issuers of tokens.
+    objects: None: the files that the settings name. Raises `SettingsError`.
     """
-    objects = await _objects(config, objects, metrics=metrics)
+    workloads = WorkloadObserver(
+        RegisteredWorkloads(grace_s=config.workload_grace_s, limits=config.registration_limits)
+    )
+    key_sets = KeySetFetcher(guard=config.key_set_guard)
+    found = await _objects(config, objects, metrics=metrics)
+    sources = Sources(found, workloads, GatewayNames(), key_sets)
     store = ConfigStore(
-        objects.laid_over(Facts()),
+        sources.facts,
         metrics=metrics,
         trust_domain=config.trust_domain,
         domain=config.domain,
         scope_gateways=config.scope_gateways,
         strict_namespaces=config.strict_namespaces,
-        workloads=workloads,
-        gateways=gateways,
-        key_sets=key_sets,
     )
-    return Configuration(store=store, objects=objects)
+    sources.asked_by(store.served.pending)
+    metrics.key_sets_missing.set_function(lambda: key_sets.missing)
+    metrics.watch_conflicts(
+        lambda: len(store.served.current.conflicts), lambda: len(store.served.current.left_out)
+    )
+    return Configuration(store=store, sources=sources, workloads=workloads)
 
 
 async def _objects(

@@ -29,20 +29,20 @@ async def serving_grpc(
     *,
     ports: PortMetrics,
 ) -> AsyncIterator[dict[str, str]]:
-    """Serve xDS and certificates while the block runs; gives the addresses by their flags.
+    """Serve xDS and certificates while the block runs; gives addresses by `grpc`, `secure_grpc`.
 
     Raises `CannotListenError`.
     """
     listeners: dict[str, Listener] = {}
     if config.secure_grpc is not None and certificate is not None:
-        listeners[config.secure_grpc.flag] = TlsListener(
+        listeners["secure_grpc"] = TlsListener(
             host=config.secure_grpc.host,
             port=config.secure_grpc.port,
             context=certificate.context,
             limits=config.grpc_limits,
         )
     if config.grpc is not None:
-        listeners[config.grpc.flag] = PlainListener(
+        listeners["grpc"] = PlainListener(
             host=config.grpc.host, port=config.grpc.port, limits=config.grpc_limits
         )
     try:
@@ -51,7 +51,8 @@ async def serving_grpc(
             bound = await stack.enter_async_context(opened)
             stack_of_body = stack.pop_all()
     except ListenError as error:
-        flags = " or ".join(listeners)
+        given = (config.secure_grpc, config.grpc)
+        flags = " or ".join(each.flag for each in given if each is not None)
         raise CannotListenError(f"{flags}: {error}; free the port or give another") from error
     ports.add(*bound.ports)
     async with stack_of_body:

@@ -2,57 +2,23 @@
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Protocol
 
 from mesh_configfile import Problem
 from mesh_discovery._limited_lines import first_of
 from mesh_discovery._metrics import Metrics
-from mesh_discovery.config._snapshot import Snapshot
 from mesh_discovery.model._facts import Facts
 from mesh_discovery.model._model import MeshModel, build_model
-from mesh_discovery.model.policies._key_sets import NO_KEY_SETS
-from mesh_discovery.model.policies._wanted_key_sets import wanted_key_sets
-from mesh_discovery.model.workloads._service_settings import Place
 from mesh_discovery.plan.reachability._judgement import Judgement, judge
-from mesh_discovery.push._gateway_names import GatewayNames
 from mesh_discovery.push._served_context import ServedContext
 from mesh_discovery.push.changes._difference import difference
-from mesh_discovery.push.key_sets._key_set_fetcher import KeySetFetcher
 from xds_server import PushRequest
 
 log = logging.getLogger(__name__)
 _WITHOUT_EFFECT = "configuration is accepted and has no effect"
 _NOT_REACHED = "configuration is served, and no proxy can reach it"
 _PROBABLY_WRONG = "configuration is served as it is, and is probably not what was meant"
-
-
-class Workloads(Protocol):
-    """Workloads that are known by their proxies, and not by files."""
-
-    @property
-    def reports(self) -> Mapping[Place, bool]:
-        """Whether the applications of some workloads are healthy."""
-
-    def laid_over(self, snapshot: Snapshot) -> Snapshot:
-        """Return a configuration with these workloads."""
-
-
-class NoWorkloads:
-    """Every workload is known by files alone."""
-
-    @property
-    def reports(self) -> Mapping[Place, bool]:
-        """Nothing is reported."""
-        return {}
-
-    def laid_over(self, snapshot: Snapshot) -> Snapshot:
-        """Return the configuration as it is."""
-        return snapshot
-
-
-NO_WORKLOADS = NoWorkloads()
 
 
 class ConfigStore:
@@ -67,27 +33,18 @@ class ConfigStore:
         domain: str,
         scope_gateways: bool,
         strict_namespaces: bool,
-        workloads: Workloads = NO_WORKLOADS,
-        gateways: GatewayNames | None = None,
-        key_sets: KeySetFetcher | None = None,
     ) -> None:
         """Serve the first facts.
 
         trust_domain: unless the mesh config says another. domain: the suffix of hosts of the mesh.
         scope_gateways: a Gateway is for routers of its own namespace alone.
         strict_namespaces: a namespace governs its own hosts alone.
-        workloads: those that are known by their proxies; `rebuild` after a change of them.
-        gateways: looks up the names of network gateways; None: they are used as names alone.
-        key_sets: fetches those by which tokens are checked; None: none is fetched.
         """
         self._metrics = metrics
         self._default_trust_domain = trust_domain
         self._domain = domain
         self._scope_gateways = scope_gateways
         self._strict_namespaces = strict_namespaces
-        self._workloads = workloads
-        self._gateways = gateways
-        self._key_sets = key_sets
         self.snapshot = facts.snapshot
         """The configuration that is served, but for pods that were read again and say the same."""
         self._read: object = facts.snapshot.mark
@@ -100,7 +57,7 @@ class ConfigStore:
         """Warnings of the whole mesh, beside those of its objects."""
         self.loaded_at = time.time()
         """When the configuration that is served was read (Unix seconds)."""
-        self.served = ServedContext(self._model(facts.snapshot, None))
+        self.served = ServedContext(self._model(facts, None))
         self._judgement: Judgement | None = None
         self._log_notes()
         self.look_for_unreachable()
@@ -121,7 +78,7 @@ class ConfigStore:
         if is_read_anew:
             self._read = snapshot.mark
             self.loaded_at = time.time()
-        model = self._model(snapshot, before)
+        model = self._model(facts, before)
         if model.says_the_same_as(before):
             # The snapshot that is served stays: to let go of one costs what the mesh has.
             self.served.pending = model
@@ -130,10 +87,6 @@ class ConfigStore:
         self._serve(model, notify)
         if is_read_anew:
             self._log_notes()
-
-    def rebuild(self, notify: Callable[[PushRequest], None]) -> None:
-        """Serve the configuration with the workloads as they are now."""
-        self._serve(self._model(self.snapshot, self.served.pending), notify)
 
     def _serve(self, model: MeshModel, notify: Callable[[PushRequest], None]) -> None:
         before = self.served.pending
@@ -156,23 +109,16 @@ class ConfigStore:
         )
         notify(request)
 
-    def _model(self, snapshot: Snapshot, before: MeshModel | None) -> MeshModel:
+    def _model(self, facts: Facts, before: MeshModel | None) -> MeshModel:
         model = build_model(
-            self._workloads.laid_over(snapshot),
+            facts,
             default_trust_domain=self._default_trust_domain,
             domain=self._domain,
             scope_gateways=self._scope_gateways,
             strict_namespaces=self._strict_namespaces,
-            resolved=self._gateways.addresses if self._gateways is not None else None,
-            reports=self._workloads.reports,
-            key_sets=self._key_sets.key_sets if self._key_sets is not None else NO_KEY_SETS,
             before=before,
         )
         self._metrics.services.set(len(model.services))
-        if self._gateways is not None:
-            self._gateways.want(model.networks.names)
-        if self._key_sets is not None:
-            self._key_sets.want(wanted_key_sets(model.workload_rules))
         return model
 
     def look_for_unreachable(self) -> None:

@@ -7,6 +7,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 from mesh_discovery.model._facts import Facts
+from mesh_discovery.model._model import MeshModel
 from mesh_discovery.sources._reading import Reading
 
 
@@ -36,3 +37,10 @@ class ObjectSource(Source, Protocol):
 
     async def is_current(self) -> bool:
         """Return whether what is known is what is there at this moment, mistakes left aside."""
+
+
+class AskedSource(Source, Protocol):
+    """A source that finds out what the mesh asks for, as names are looked up."""
+
+    def asked_by(self, model: MeshModel) -> None:
+        """Take note of what is served now, and so of what is wanted; costs nothing that waits."""

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from mesh_discovery import ConfigLoader
+from mesh_discovery.model._facts import Facts
 from mesh_discovery.model._model import build_model
 from mesh_discovery.model.policies._workload_rules import RuleName
 from planes import WEB, entry
@@ -24,19 +25,19 @@ def test_rules_stay_the_same_objects_until_they_are_edited(tmp_path: Path) -> No
     (tmp_path / "policies.yaml").write_text(f"{policy('one', 1)}---\n{policy('two', 2)}")
     (tmp_path / "web.yaml").write_text(entry("web", WEB))
     loader = ConfigLoader(tmp_path)
-    first = build_model(loader.load().snapshot)
+    first = build_model(Facts(snapshot=loader.load().snapshot))
 
     (tmp_path / "web.yaml").write_text(entry("web", WEB.replace("8080", "8081")))
-    second = build_model(loader.load().snapshot, before=first)
+    second = build_model(Facts(snapshot=loader.load().snapshot), before=first)
     assert second.services != first.services
     assert second.workload_rules is first.workload_rules
 
     (tmp_path / "policies.yaml").write_text(f"# moved\n{policy('one', 1)}---\n{policy('two', 2)}")
-    third = build_model(loader.load().snapshot, before=second)
+    third = build_model(Facts(snapshot=loader.load().snapshot), before=second)
     assert third.workload_rules is first.workload_rules
 
     (tmp_path / "policies.yaml").write_text(f"{policy('one', 1)}---\n{policy('two', 3)}")
-    fourth = build_model(loader.load().snapshot, before=third).workload_rules
+    fourth = build_model(Facts(snapshot=loader.load().snapshot), before=third).workload_rules
     before, after = first.workload_rules.by_name, fourth.by_name
     assert after[named("one")] is before[named("one")]
     assert after[named("two")] is not before[named("two")]

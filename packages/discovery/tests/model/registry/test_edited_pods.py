@@ -184,8 +184,8 @@ def test_models_after_edits_of_pods_are_those_of_a_fresh_start(
         objects = {key: each for key, each in objects.items() if key not in given_now}
         objects |= {each.key: each for each in come}
         now = edited(now, gone, come)
-        before, model = model, build_model(now, before=model)
-        fresh = build_model(snapshot(objects.values()))
+        before, model = model, build_model(Facts(snapshot=now), before=model)
+        fresh = build_model(Facts(snapshot=snapshot(objects.values())))
         assert [replace(each, auto_addresses=()) for each in model.services] == [
             replace(each, auto_addresses=()) for each in fresh.services
         ]

@@ -18,6 +18,7 @@ from mesh_discovery.config.kinds.gateway._spec import (
 from mesh_discovery.config.kinds.kubernetes._secret import SECRET, SecretFields
 from mesh_discovery.config.kinds.virtual_service._kind import VIRTUAL_SERVICE
 from mesh_discovery.config.kinds.virtual_service._spec import VirtualServiceSpec
+from mesh_discovery.model._facts import Facts
 from mesh_discovery.model._model import build_model
 from mesh_discovery.plan.reachability._judgement import unreachable
 from mesh_objects import object_of
@@ -55,7 +56,7 @@ def server(*hosts: str, protocol: str = "HTTP", **tls: object) -> Server:
 
 
 def told(*objects: ConfigObject) -> list[tuple[str, str, str]]:
-    model = build_model(snapshot_of([FileContent(objects=objects)]))
+    model = build_model(Facts(snapshot=snapshot_of([FileContent(objects=objects)])))
     return [(each.file, each.field, each.message) for each in unreachable(model)]
 
 

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mesh_discovery import ConfigError, ConfigLoader
+from mesh_discovery.model._facts import Facts
 from mesh_discovery.model._model import MeshModel, build_model
 from mesh_discovery.plan.reachability._judgement import Judgement, judge
 from mesh_discovery.sources.files._first_load import first_reading
@@ -73,11 +74,13 @@ def test_only_what_is_told_is_read(many: Path) -> None:
 
 def test_one_edit_of_many_makes_one_service_and_leaves_the_others_as_they_are(many: Path) -> None:
     loader = ConfigLoader(many)
-    before = build_model(loader.load().snapshot)
+    before = build_model(Facts(snapshot=loader.load().snapshot))
     assert before.made.count == 20
     (many / "s3.yaml").write_text(entry("s3", address="10.0.0.9"))
 
-    after = build_model(loader.load([(str(many), "s3.yaml")]).snapshot, before=before)
+    after = build_model(
+        Facts(snapshot=loader.load([(str(many), "s3.yaml")]).snapshot), before=before
+    )
 
     assert after.made.count == 1
     assert [
@@ -105,13 +108,15 @@ def test_a_file_of_many_documents_reads_the_one_that_changed(config_dir: Path) -
     documents = [entry(f"s{number}") for number in range(20)]
     file.write_text("---\n".join(documents))
     loader = ConfigLoader(config_dir)
-    before = build_model(loader.load().snapshot)
+    before = build_model(Facts(snapshot=loader.load().snapshot))
     (known,) = loader._known.values()
     read = known.reader.documents_read
     documents[3] = entry("s3", address="10.0.0.9")
     file.write_text("---\n".join(documents))
 
-    after = build_model(loader.load([(str(config_dir), "all.yaml")]).snapshot, before=before)
+    after = build_model(
+        Facts(snapshot=loader.load([(str(config_dir), "all.yaml")]).snapshot), before=before
+    )
 
     assert known.reader.documents_read == read + 1
     assert after.made.count == 1
@@ -238,8 +243,10 @@ def test_what_is_told_gives_what_everything_gives(
                 there.files,
             )
             assert told.seen() == untold.seen() == told.signature()
-            model = build_model(here.snapshot, before=models[-1] if models else None)
-            alone = build_model(there.snapshot)
+            model = build_model(
+                Facts(snapshot=here.snapshot), before=models[-1] if models else None
+            )
+            alone = build_model(Facts(snapshot=there.snapshot))
             assert [replace(each, auto_addresses=()) for each in model.services] == [
                 replace(each, auto_addresses=()) for each in alone.services
             ]

@@ -5,6 +5,7 @@ from tempfile import TemporaryDirectory
 
 from mesh_configfile import Problem
 from mesh_discovery import ConfigLoader
+from mesh_discovery.model._facts import Facts
 from mesh_discovery.model._model import build_model
 from mesh_discovery.push.context._context import PushContext
 
@@ -14,4 +15,4 @@ def loaded(yaml: str) -> tuple[PushContext, tuple[Problem, ...]]:
     with TemporaryDirectory() as directory:
         Path(directory, "mesh.yaml").write_text(yaml)
         load = ConfigLoader(Path(directory)).load()
-    return PushContext(build_model(load.snapshot)), tuple(load.problems)
+    return PushContext(build_model(Facts(snapshot=load.snapshot))), tuple(load.problems)

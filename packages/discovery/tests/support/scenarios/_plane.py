@@ -1,6 +1,6 @@
 """A control plane in the process of the test, which reads its configuration when it is told to."""
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -14,18 +14,18 @@ from mesh_configfile import Problem
 from mesh_discovery._config import Address, DiscoveryConfig
 from mesh_discovery._metrics import Metrics
 from mesh_discovery._server import _xds_server, serving_names
-from mesh_discovery.model._facts import Facts
 from mesh_discovery.parts._authority import open_authority
 from mesh_discovery.plan._proxy import Proxy
 from mesh_discovery.push._config_store import ConfigStore
 from mesh_discovery.push.context._context import PushContext
-from mesh_discovery.push.key_sets._key_set_fetcher import KeySetFetcher
-from mesh_discovery.push.registration._registered_workloads import RegisteredWorkloads
-from mesh_discovery.push.registration._workload_observer import WorkloadObserver
 from mesh_discovery.serve._debug_pages import DebugPages
 from mesh_discovery.serve._serving_certificate import serving_certificate
+from mesh_discovery.sources._sources import Sources
 from mesh_discovery.sources.files._file_source import FileSource
 from mesh_discovery.sources.files._loader import ConfigLoader
+from mesh_discovery.sources.key_sets._key_set_fetcher import KeySetFetcher
+from mesh_discovery.sources.registration._registered_workloads import RegisteredWorkloads
+from mesh_discovery.sources.registration._workload_observer import WorkloadObserver
 from proxies import proxy_of
 from xds_server import (
     ClientStatus,
@@ -54,6 +54,7 @@ class ScenePlane:
     secure_grpc: str
     _loader: ConfigLoader
     _files: FileSource
+    _sources: Sources
     _pushed: bool = False
     _fresh: PushContext | None = None
     warnings: Sequence[Problem] = ()
@@ -77,9 +78,14 @@ class ScenePlane:
         self._pushed = False
         loaded = self._loader.load()
         if self._files.take(loaded):
-            self.store.serve(self._files.laid_over(Facts()), notify)
+            self.serve(notify)
         self.warnings = loaded.snapshot.warnings
         return loaded.problems
+
+    def serve(self, notify: Callable[[PushRequest], None]) -> None:
+        """Serve what the sources know now."""
+        self.store.serve(self._sources.facts, notify)
+        self._sources.asked_by(self.store.served.pending)
 
     @property
     def context(self) -> PushContext:
@@ -136,21 +142,19 @@ async def scene_plane(
     )
     registry = CollectorRegistry()
     loader = ConfigLoader(directory)
-    workloads = RegisteredWorkloads(grace_s=config.workload_grace_s)
+    workloads = WorkloadObserver(RegisteredWorkloads(grace_s=config.workload_grace_s))
     key_sets = KeySetFetcher(guard=AddressGuard())
     metrics = Metrics(registry, version="0")
     files = FileSource(loader, loader.load(), metrics=metrics)
+    sources = Sources(files, workloads, key_sets)
     store = ConfigStore(
-        files.laid_over(Facts()),
+        sources.facts,
         metrics=metrics,
         trust_domain=config.trust_domain,
         strict_namespaces=strict_namespaces,
-        workloads=workloads,
-        key_sets=key_sets,
         domain="cluster.local",
         scope_gateways=False,
     )
-    observer = WorkloadObserver(store, workloads)
     opened = await open_authority(
         config, trust_domain=store.served.current.model.trust_domain, registry=registry
     )
@@ -159,7 +163,7 @@ async def scene_plane(
         store,
         opened,
         ClientCertificateAuthenticator(),
-        observer=observer,
+        observer=workloads,
         registry=registry,
     )
     async with (
@@ -169,10 +173,8 @@ async def scene_plane(
             lifetime=config.default_lifetime,
         ) as certificate,
         serving(server, [PlainListener(), TlsListener(context=certificate.context)]) as bound,
-        observer.running(server.notify),
-        key_sets.running(partial(store.rebuild, server.notify)),
     ):
-        yield ScenePlane(
+        plane = ScenePlane(
             directory=directory,
             store=store,
             server=server,
@@ -188,4 +190,9 @@ async def scene_plane(
             secure_grpc=bound.addresses[1],
             _loader=loader,
             _files=files,
+            _sources=sources,
         )
+        sources.asked_by(store.served.pending)
+        serve = partial(plane.serve, server.notify)
+        async with workloads.following(serve), key_sets.following(serve):
+            yield plane

@@ -14,6 +14,7 @@ from envoy.extensions.filters.network.http_connection_manager.v3 import (
 
 from mesh_discovery import ConfigLoader
 from mesh_discovery.config._snapshot import Snapshot
+from mesh_discovery.model._facts import Facts
 from mesh_discovery.model._model import MeshModel, build_model
 from mesh_discovery.plan._proxy import Proxy
 from mesh_discovery.push._affected import needs_push
@@ -102,7 +103,7 @@ class Mesh:
         self._connected: dict[Proxy, _Connected] = {}
 
     def _built(self, snapshot: Snapshot, before: MeshModel | None = None) -> MeshModel:
-        return build_model(snapshot, strict_namespaces=self.strict, before=before)
+        return build_model(Facts(snapshot=snapshot), strict_namespaces=self.strict, before=before)
 
     @property
     def model(self) -> MeshModel:

@@ -10,6 +10,7 @@ import json
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 from mesh_address_guard import THIS_MACHINE, AddressBlocked, AddressGuard
 from mesh_ca import CaError, RemoteJwksConfig, fetch_key_set
@@ -17,10 +18,12 @@ from mesh_discovery.config.kinds.request_authentication._key_sets import (
     KeySetError,
     check_key_set,
 )
+from mesh_discovery.model._facts import Facts
+from mesh_discovery.model._model import MeshModel
 from mesh_discovery.model.policies._key_sets import NO_KEY_SETS, KeySets, KeySource
-from mesh_discovery.model.policies._wanted_key_sets import WantedKeySet
-from mesh_discovery.push.key_sets._fair_slots import FairSlots
-from mesh_discovery.push.key_sets._kept_sets import KeptSets, TooMuchKept
+from mesh_discovery.model.policies._wanted_key_sets import WantedKeySet, wanted_key_sets
+from mesh_discovery.sources.key_sets._fair_slots import FairSlots
+from mesh_discovery.sources.key_sets._kept_sets import KeptSets, TooMuchKept
 from mesh_lifecycle import Backoff, Clock, SystemClock, in_background
 
 log = logging.getLogger(__name__)
@@ -74,11 +77,19 @@ class KeySetFetcher:
             self._other_wanted.set()
         self._wanted = sources
 
+    def laid_over(self, facts: Facts) -> Facts:
+        """Return facts with the key sets."""
+        return replace(facts, key_sets=self.key_sets)
+
+    def asked_by(self, model: MeshModel) -> None:
+        """Keep the key sets that the policies of a mesh name."""
+        self.want(wanted_key_sets(model.workload_rules))
+
     @asynccontextmanager
-    async def running(self, on_changed: Callable[[], None]) -> AsyncIterator[None]:
-        """Fetch key sets while the block runs; on_changed: called when some are others."""
+    async def following(self, changed: Callable[[], None]) -> AsyncIterator[None]:
+        """Fetch key sets while the block runs; changed: called when some are others."""
         async with (
-            in_background(self._tell(on_changed), name="key sets that came"),
+            in_background(self._tell(changed), name="key sets that came"),
             in_background(self._run(), name="key sets of issuers"),
         ):
             yield
@@ -94,13 +105,13 @@ class KeySetFetcher:
                     self._tasks[source] = group.create_task(self._keep(source))
                 await self._other_wanted.wait()
 
-    async def _tell(self, on_changed: Callable[[], None]) -> None:
+    async def _tell(self, changed: Callable[[], None]) -> None:
         while True:
             await self._came.wait()
             await self._clock.sleep(GATHER_S)
             self._came.clear()
             self.key_sets = KeySets(self._fetched)
-            on_changed()
+            changed()
 
     async def _keep(self, source: KeySource) -> None:
         """Fetch a key set, and again after a while; after failures it is tried sooner."""

@@ -18,7 +18,7 @@ from mesh_discovery.config.kinds._workload_group import (
 from mesh_discovery.model.workloads._service_settings import Place
 from mesh_discovery.plan._proxy import Proxy
 from mesh_discovery.push._accounts import accounts_in
-from mesh_discovery.push.registration._group_entries import GROUP, Registrant
+from mesh_discovery.sources.registration._group_entries import GROUP, Registrant
 
 ENTRY = "WORKLOAD_ENTRY"
 """The metadata of a node that names the entry of its workload in the files, as in Istio."""

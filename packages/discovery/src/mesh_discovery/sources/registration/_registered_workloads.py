@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 
 from mesh_discovery._registration_limits import LIMITS, RegistrationLimits
 from mesh_discovery.config._objects import ConfigObject
-from mesh_discovery.config._snapshot import Snapshot, with_objects
+from mesh_discovery.config._snapshot import Snapshot
 from mesh_discovery.config.kinds._workload_entry import WORKLOAD_ENTRY
 from mesh_discovery.config.kinds._workload_group import WORKLOAD_GROUP
 from mesh_discovery.model.workloads._service_settings import Place
-from mesh_discovery.push.registration._allowance import Allowance
-from mesh_discovery.push.registration._group_entries import (
+from mesh_discovery.sources.registration._allowance import Allowance
+from mesh_discovery.sources.registration._group_entries import (
     Registrant,
     RegistrantKey,
     group_entry,
@@ -169,13 +169,13 @@ class RegisteredWorkloads:
         """The health that is known."""
         return {place: each.healthy for place, each in self._reported.items()}
 
-    def laid_over(self, snapshot: Snapshot) -> Snapshot:
-        """Return a configuration with the entries of registered proxies whose group it has.
+    def entries_in(self, snapshot: Snapshot) -> tuple[ConfigObject, ...]:
+        """Return the entries of registered proxies whose group a configuration has.
 
-        An entry of the same name in the files stays as it is.
+        Where it has an entry of the same name, that stays as it is.
         """
         if not self._registered:
-            return snapshot
+            return ()
         groups = {(each.namespace, each.name): each for each in snapshot.of_kind(WORKLOAD_GROUP)}
         own = {each.key for each in snapshot.of_kind(WORKLOAD_ENTRY)}
         entries: dict[tuple[str, str, str], ConfigObject] = {}
@@ -185,7 +185,7 @@ class RegisteredWorkloads:
                 entry = each.entry_in(group)
                 if entry is not None and entry.key not in own:
                     entries[entry.key] = entry
-        return with_objects(snapshot, tuple(entries.values()))
+        return tuple(entries.values())
 
     def _take(self, registrant: Registrant, *, is_more: bool, now: float) -> None:
         """Take one of what an identity may register; raises `TooManyWorkloadsError`."""

@@ -8,32 +8,32 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import grpc
 
 from mesh_discovery.config._objects import ConfigObject
 from mesh_discovery.config.kinds._workload_entry import WORKLOAD_ENTRY
 from mesh_discovery.config.kinds._workload_group import WORKLOAD_GROUP
+from mesh_discovery.model._facts import Facts
+from mesh_discovery.model._model import MeshModel
 from mesh_discovery.model.workloads._service_settings import Place
 from mesh_discovery.plan._proxy import Proxy
-from mesh_discovery.push._config_store import ConfigStore
-from mesh_discovery.push.registration._group_entries import GROUP
-from mesh_discovery.push.registration._registered_workloads import (
+from mesh_discovery.sources.registration._group_entries import GROUP
+from mesh_discovery.sources.registration._registered_workloads import (
     RegisteredWorkloads,
     TooManyWorkloadsError,
 )
-from mesh_discovery.push.registration._rights import (
+from mesh_discovery.sources.registration._rights import (
     MayNotRegisterError,
     registrant,
     reported_places,
 )
 from mesh_lifecycle import Clock, RepeatLog, SystemClock, in_background
 from mesh_protos import type_urls
-from xds_server import Client, DeltaRequest, PushRequest, Refused, Response, SotwRequest
+from xds_server import Client, DeltaRequest, Refused, Response, SotwRequest
 
 log = logging.getLogger(__name__)
-
-Notify = Callable[[PushRequest], None]
 
 _SHORTEST_REST_S = 0.25
 """More than pushes wait for a pause of changes."""
@@ -43,18 +43,21 @@ _MOST_TOLD = 20
 
 
 class WorkloadObserver:
-    """The observer of streams by which connected proxies become workloads."""
+    """The observer of streams by which connected proxies become workloads, as a source of facts."""
 
     def __init__(
         self,
-        store: ConfigStore,
         workloads: RegisteredWorkloads,
         *,
         clock: Clock = SystemClock(),  # noqa: B008  stateless
     ) -> None:
-        self._store = store
         self._workloads = workloads
         self._clock = clock
+        self._groups: tuple[ConfigObject, ...] = ()
+        self._entries: tuple[ConfigObject, ...] = ()
+        """Those that somebody wrote."""
+        self._model: MeshModel | None = None
+        """The model that is served, or is to be."""
         self._changed = asyncio.Event()
         """What is registered or reported differs from what is served."""
         self._gone = asyncio.Event()
@@ -65,11 +68,22 @@ class WorkloadObserver:
         self._warnings: dict[str, RepeatLog] = {}
         """By their message."""
 
+    def laid_over(self, facts: Facts) -> Facts:
+        """Return facts with the entries of the proxies that are here, and with their reports."""
+        self._groups = facts.snapshot.of_kind(WORKLOAD_GROUP)
+        self._entries = facts.snapshot.of_kind(WORKLOAD_ENTRY)
+        registered = self._workloads.entries_in(facts.snapshot)
+        return replace(facts, registered=registered, reports=self._workloads.reports)
+
+    def asked_by(self, model: MeshModel) -> None:
+        """Take note of whose the addresses are that proxies report the health of."""
+        self._model = model
+
     @asynccontextmanager
-    async def running(self, notify: Notify) -> AsyncIterator[None]:
-        """Serve what changes, and forget proxies that stay away, while the block runs."""
+    async def following(self, changed: Callable[[], None]) -> AsyncIterator[None]:
+        """Tell of changes, and forget proxies that stay away, while the block runs."""
         async with (
-            in_background(self._serve_changes(notify), name="changes of workloads"),
+            in_background(self._tell_changes(changed), name="changes of workloads"),
             in_background(self._expire(), name="workloads that have gone"),
         ):
             yield
@@ -135,7 +149,7 @@ class WorkloadObserver:
                 f"a proxy that registers as a workload ({GROUP}) has to prove who it is: it has to "
                 "connect over TLS, with a token or a certificate",
             )
-        for each in self._store.snapshot.of_kind(WORKLOAD_GROUP):
+        for each in self._groups:
             if (each.namespace, each.name) == (namespace, name):
                 return each
         raise Refused(
@@ -146,8 +160,7 @@ class WorkloadObserver:
 
     def _reported_by(self, client: Client[Proxy]) -> set[Place]:
         """Return the workloads that a client's report of health is about."""
-        entries = self._store.snapshot.of_kind(WORKLOAD_ENTRY)
-        places = reported_places(client.context, client.identities, entries)
+        places = reported_places(client.context, client.identities, self._entries)
         found = {each for each in places if not self._is_anothers(each)}
         registered = self._workloads.place_of(client.id)
         return found if registered is None else {*found, registered}
@@ -155,7 +168,7 @@ class WorkloadObserver:
     def _is_anothers(self, place: Place) -> bool:
         """Tell whether what is served at an address is of other accounts alone."""
         namespace, account, address = place
-        served = self._store.served.pending.by_address.get((namespace, address), ())
+        served = self._model.by_address.get((namespace, address), ()) if self._model else ()
         return bool(served) and all(each.service_account != account for _, each in served)
 
     def _tell(self, message: str, **facts: str) -> None:
@@ -171,8 +184,8 @@ class WorkloadObserver:
         facts = {"client": client.id}
         self._warnings[message].happened(client.node.id[:256], reason=reason, facts=facts)
 
-    async def _serve_changes(self, notify: Notify) -> None:
-        """Serve what changed, with rests between: ten times as long as the work, at least.
+    async def _tell_changes(self, changed: Callable[[], None]) -> None:
+        """Have what changed served, with rests between: ten times as long as the work, at least.
 
         So registrations and reports together take a tenth of a core at the most, however many
         there are, and pushes of other changes find the pause that they wait for.
@@ -187,7 +200,7 @@ class WorkloadObserver:
             if untold:
                 log.info("further workloads registered, or their health changed: %d", untold)
             began = time.thread_time()
-            self._store.rebuild(notify)
+            changed()
             worked = time.thread_time() - began
             await self._clock.sleep(max(_SHORTEST_REST_S, worked * _REST_FOR_WORK))
 

@@ -14,7 +14,7 @@ from mesh_ca import FetchError, RemoteJwksConfig
 from mesh_discovery.config.kinds.request_authentication._spec import MOST_PATIENCE_S, JwtRule
 from mesh_discovery.model.policies._key_sets import KeySets, KeySource, no_keys
 from mesh_discovery.model.policies._wanted_key_sets import WantedKeySet
-from mesh_discovery.push.key_sets._key_set_fetcher import GATHER_S, REFRESH_S, KeySetFetcher
+from mesh_discovery.sources.key_sets._key_set_fetcher import GATHER_S, REFRESH_S, KeySetFetcher
 from mesh_lifecycle.testing import ManualClock
 from mesh_testkit import until
 from planes import eventually
@@ -84,7 +84,7 @@ class Told:
 @asynccontextmanager
 async def told(issuers: Issuers, *sources: KeySource) -> AsyncIterator[Told]:
     found = Told(issuers)
-    async with found.fetcher.running(found.tell):
+    async with found.fetcher.following(found.tell):
         found.fetcher.want(dict.fromkeys(sources, SHOP))
         await found.pass_time()
         yield found
@@ -256,7 +256,7 @@ async def test_real_servers_that_do_wrong_are_told_and_a_right_one_is_found_by_i
         wrong.append(KeySource("", f"{base}/bad"))
         good = KeySource("", f"{base}/good")
         fetcher, came = KeySetFetcher(guard=ANYWHERE), asyncio.Event()
-        async with fetcher.running(came.set):
+        async with fetcher.following(came.set):
             hurried = SHOP._replace(timeout_s=1.0)
             patient = SHOP._replace(timeout_s=30.0)
             fetcher.want({**dict.fromkeys(wrong, hurried), good: patient})
@@ -306,7 +306,7 @@ async def test_silent_servers_of_one_namespace_keep_no_key_set_from_another() ->
         tarpits = {KeySource(f"{silent}/{number}"): wanted for number in range(200)}
         good = KeySource(f"{base}/keys")
         fetcher, came = KeySetFetcher(guard=ANYWHERE), asyncio.Event()
-        async with fetcher.running(came.set):
+        async with fetcher.following(came.set):
             fetcher.want(tarpits)
             await until(lambda: len(asked) == 8, what="all slots of a namespace being held")
             fetcher.want({**tarpits, good: SHOP})
@@ -398,7 +398,7 @@ async def test_a_key_set_of_this_machine_is_not_fetched_unless_its_network_is_al
     async with served(keys) as base:
         source = KeySource(f"http://{host}:{base.rpartition(':')[2]}/keys")
         fetcher = KeySetFetcher()
-        async with fetcher.running(lambda: None):
+        async with fetcher.following(lambda: None):
             fetcher.want({source: SHOP})
             await until(lambda: bool(told_of(caplog)), what="the refusal being told")
         (reason,) = {each.__dict__["reason"] for each in told_of(caplog)}
@@ -406,7 +406,7 @@ async def test_a_key_set_of_this_machine_is_not_fetched_unless_its_network_is_al
         assert "--key-set-networks" in reason
         assert asked == []
         fetcher, came = KeySetFetcher(guard=ALLOWING), asyncio.Event()
-        async with fetcher.running(came.set):
+        async with fetcher.following(came.set):
             fetcher.want({source: SHOP})
             await came.wait()
         assert asked == ["/keys"]
@@ -432,7 +432,7 @@ async def test_a_key_set_is_not_fetched_from_a_metadata_service(
             "a redirect": KeySource(f"{base}/keys"),
         }[way]
         fetcher = KeySetFetcher(guard=ALLOWING)
-        async with fetcher.running(lambda: None):
+        async with fetcher.following(lambda: None):
             fetcher.want({source: SHOP})
             await until(lambda: bool(told_of(caplog)), what="the refusal being told")
     (reason,) = {each.__dict__["reason"] for each in told_of(caplog)}

@@ -8,13 +8,15 @@ import pytest
 from mesh_discovery._registration_limits import RegistrationLimits
 from mesh_discovery.config._objects import ConfigObject
 from mesh_discovery.config.kinds._workload_group import WORKLOAD_GROUP
+from mesh_discovery.model._facts import Facts
 from mesh_discovery.model._model import MeshModel, build_model
 from mesh_discovery.model._services import Endpoint, Health
-from mesh_discovery.push.registration._group_entries import Registrant
-from mesh_discovery.push.registration._registered_workloads import (
+from mesh_discovery.sources.registration._group_entries import Registrant
+from mesh_discovery.sources.registration._registered_workloads import (
     RegisteredWorkloads,
     TooManyWorkloadsError,
 )
+from mesh_discovery.sources.registration._workload_observer import WorkloadObserver
 from mesh_objects import object_of, service_entry, snapshot, workload_entry
 
 APP = {"app": "a"}
@@ -31,9 +33,8 @@ def model(
     workloads: RegisteredWorkloads, *objects: ConfigObject, before: MeshModel | None = None
 ) -> MeshModel:
     entry = service_entry("web", "web.test", workloadSelector={"labels": APP})
-    return build_model(
-        workloads.laid_over(snapshot((entry, *objects))), reports=workloads.reports, before=before
-    )
+    facts = Facts(snapshot=snapshot((entry, *objects)))
+    return build_model(WorkloadObserver(workloads).laid_over(facts), before=before)
 
 
 def endpoints(workloads: RegisteredWorkloads, *objects: ConfigObject) -> tuple[Endpoint, ...]:

@@ -9,7 +9,10 @@ import logging
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
+from mesh_discovery.model._facts import Facts
+from mesh_discovery.model._model import MeshModel
 from mesh_lifecycle import Clock, SystemClock, in_background
 
 log = logging.getLogger(__name__)
@@ -50,19 +53,27 @@ class GatewayNames:
             self._more.set()
         self._wanted = names
 
+    def laid_over(self, facts: Facts) -> Facts:
+        """Return facts with the addresses."""
+        return replace(facts, addresses=self.addresses)
+
+    def asked_by(self, model: MeshModel) -> None:
+        """Look up the names of the gateways of a mesh."""
+        self.want(model.networks.names)
+
     @asynccontextmanager
-    async def running(self, on_changed: Callable[[], None]) -> AsyncIterator[None]:
-        """Look names up while the block runs; on_changed: called when an address is another."""
-        async with in_background(self._run(on_changed), name="names of network gateways"):
+    async def following(self, changed: Callable[[], None]) -> AsyncIterator[None]:
+        """Look names up while the block runs; changed: called when an address is another."""
+        async with in_background(self._run(changed), name="names of network gateways"):
             yield
 
-    async def _run(self, on_changed: Callable[[], None]) -> None:
+    async def _run(self, changed: Callable[[], None]) -> None:
         while True:
             if not self._wanted:
                 await self._more.wait()
             self._more.clear()
             if await self._look_up_all():
-                on_changed()
+                changed()
             async with in_background(self._wake_later(), name="next look at gateways"):
                 await self._more.wait()
 

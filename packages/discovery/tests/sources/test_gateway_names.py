@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Iterable
 
-from mesh_discovery.push._gateway_names import INTERVAL_S, GatewayNames
+from mesh_discovery.sources._gateway_names import INTERVAL_S, GatewayNames
 from mesh_lifecycle.testing import ManualClock
 
 
@@ -29,7 +29,7 @@ async def test_names_are_looked_up_when_they_are_wanted_and_again_after_a_while(
         "b.test": ["2001:db8::1"],
     }
 
-    async with names.running(lambda: changes.put_nowait(None)):
+    async with names.following(lambda: changes.put_nowait(None)):
         names.want(frozenset({"a.test"}))
         await changes.get()
         assert names.addresses == {"a.test": ("192.0.2.1", "192.0.2.2")}
@@ -58,7 +58,7 @@ async def test_nothing_is_looked_up_where_no_gateway_has_a_name() -> None:
     resolver, clock = Resolver(), ManualClock()
     names = GatewayNames(resolve=resolver, clock=clock)
 
-    async with names.running(lambda: None):
+    async with names.following(lambda: None):
         names.want(frozenset())
         await clock.advance(10 * INTERVAL_S)
 

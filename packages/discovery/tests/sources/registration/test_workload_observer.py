@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +17,15 @@ from prometheus_client import CollectorRegistry
 from mesh_discovery import ConfigLoader
 from mesh_discovery._metrics import Metrics
 from mesh_discovery._registration_limits import RegistrationLimits
-from mesh_discovery.model._facts import Facts
 from mesh_discovery.plan._proxy import Proxy
 from mesh_discovery.push._config_store import ConfigStore
 from mesh_discovery.push._generators import generators
-from mesh_discovery.push.registration._registered_workloads import (
+from mesh_discovery.sources._sources import Sources
+from mesh_discovery.sources.files._file_source import FileSource
+from mesh_discovery.sources.registration._registered_workloads import (
     RegisteredWorkloads,
 )
-from mesh_discovery.push.registration._workload_observer import WorkloadObserver
+from mesh_discovery.sources.registration._workload_observer import WorkloadObserver
 from mesh_lifecycle.testing import ManualClock
 from mesh_protos import type_urls
 from proxies import proxy_of
@@ -61,6 +63,8 @@ class Mesh:
     server: XdsServer[Proxy]
     clock: ManualClock
     store: ConfigStore
+    files: FileSource
+    sources: Sources
     directory: Path
     identities: tuple[str, ...] = ("spiffe://cluster.local/ns/shop/sa/web",)
     source: str = "10.5.0.1"
@@ -69,8 +73,12 @@ class Mesh:
 
     def add(self, document: str) -> None:
         (self.directory / "further.yaml").write_text(document)
-        snapshot = ConfigLoader(self.directory).load().snapshot
-        self.store.serve(Facts(snapshot=snapshot), self.server.notify)
+        self.files.take(ConfigLoader(self.directory).load())
+        self.serve(self.server.notify)
+
+    def serve(self, notify: Callable[[PushRequest], None]) -> None:
+        self.store.serve(self.sources.facts, notify)
+        self.sources.asked_by(self.store.served.pending)
 
     @asynccontextmanager
     async def proxy(self, address: str, **metadata: Any) -> AsyncIterator[SotwClient]:
@@ -85,21 +93,21 @@ class Mesh:
 @pytest.fixture
 async def mesh(config_dir: Path) -> AsyncIterator[Mesh]:
     (config_dir / "all.yaml").write_text(CONFIG)
-    workloads = RegisteredWorkloads(grace_s=10, limits=LIMITS)
     metrics = Metrics(CollectorRegistry(), version="0")
-    loaded = ConfigLoader(config_dir).load()
-    assert not loaded.problems
+    clock = ManualClock()
+    observer = WorkloadObserver(RegisteredWorkloads(grace_s=10, limits=LIMITS), clock=clock)
+    loader = ConfigLoader(config_dir)
+    files = FileSource(loader, loader.load(), metrics=metrics)
+    sources = Sources(files, observer)
     store = ConfigStore(
-        Facts(snapshot=loaded.snapshot),
+        sources.facts,
         metrics=metrics,
         trust_domain="cluster.local",
-        workloads=workloads,
         domain="cluster.local",
         scope_gateways=False,
         strict_namespaces=False,
     )
-    clock = ManualClock()
-    observer = WorkloadObserver(store, workloads, clock=clock)
+    sources.asked_by(store.served.pending)
 
     async def admit(node: Node, _peer: Peer) -> Admission[Proxy]:
         proxy = proxy_of(node, source=made.source)
@@ -114,7 +122,7 @@ async def mesh(config_dir: Path) -> AsyncIterator[Mesh]:
             debounce_quiet_s=0.0, reported_types=frozenset({type_urls.HEALTH_INFORMATION})
         ),
     )
-    made = Mesh(server, clock, store, config_dir)
+    made = Mesh(server, clock, store, files, sources, config_dir)
     server.mark_ready()
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(server.running())
@@ -123,7 +131,7 @@ async def mesh(config_dir: Path) -> AsyncIterator[Mesh]:
             made.rebuilt += 1
             server.notify(request)
 
-        await stack.enter_async_context(observer.running(notify))
+        await stack.enter_async_context(observer.following(partial(made.serve, notify)))
         yield made
 
 
