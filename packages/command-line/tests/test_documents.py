@@ -15,15 +15,13 @@ import typer
 
 from mesh_command_line import (
     Shell,
-    add_documents,
-    application,
     completion_script,
     examples,
     man_pages,
     markdown,
     program_of_parser,
-    run,
 )
+from mesh_command_line.typer_application import add_documents, application, run
 
 
 def greeter() -> typer.Typer:

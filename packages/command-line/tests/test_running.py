@@ -6,7 +6,8 @@ import sys
 
 import pytest
 
-from mesh_command_line import CommandError, application, exit_status, run
+from mesh_command_line import CommandError, exit_status
+from mesh_command_line.typer_application import application, run
 
 ENDLESS = """
 import sys

@@ -11,7 +11,8 @@ import typer
 from mesh_agent_cli._examples import EXAMPLES
 from mesh_agent_cli._plugins import add_plugins
 from mesh_agent_cli._version import OutputFormat, versions
-from mesh_command_line import Form, add_documents, application
+from mesh_command_line import Form
+from mesh_command_line.typer_application import add_documents, application
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint

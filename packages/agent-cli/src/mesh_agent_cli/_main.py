@@ -39,7 +39,7 @@ def main(
     run_early(given, entries(EARLY_GROUP) if early is None else early)
     from mesh_agent_cli._app import build  # brings the library that reads command lines
     from mesh_agent_cli._plugins import find_plugins
-    from mesh_command_line import run
+    from mesh_command_line.typer_application import run
 
     app = build(
         wanted=next((word for word in given if not word.startswith("-")), None),

@@ -1,6 +1,6 @@
 """The manner of a command: exit statuses, errors in one sentence, completion, manual pages.
 
-`application`, `add_documents` and `run` are for commands made with typer, and need the extra
+Commands made with typer have `mesh_command_line.typer_application`, which needs the extra
 `typer`. `exit_status`, `program_of_parser` and the documents serve commands made with argparse.
 Importing this package loads nothing heavy.
 """
@@ -14,7 +14,6 @@ from mesh_command_line._running import exit_status, say
 from mesh_command_line._span import span
 
 if TYPE_CHECKING:
-    from mesh_command_line._application import add_documents, application, run
     from mesh_command_line._form import Form
     from mesh_command_line.documents._collateral import collateral
     from mesh_command_line.documents._command_tree import Command, Parameter, Program
@@ -28,12 +27,9 @@ __all__ = [
     "exit_status",
     "say",
     "span",
-    # commands made with typer
+    # options and help of commands made with typer
     "Form",
-    "add_documents",
-    "application",
     "examples",
-    "run",
     # what commands there are
     "Command",
     "Parameter",
@@ -57,15 +53,12 @@ _LOADED_WHEN_USED = {
     "Parameter": "documents._command_tree",
     "Program": "documents._command_tree",
     "Shell": "documents._completion",
-    "add_documents": "_application",
-    "application": "_application",
     "collateral": "documents._collateral",
     "completion_script": "documents._completion",
     "man_pages": "documents._manual",
     "markdown": "documents._manual",
     "program_of": "documents._of_typer",
     "program_of_parser": "documents._of_argparse",
-    "run": "_application",
     "write_pages": "documents._manual",
 }
 

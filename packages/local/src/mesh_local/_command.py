@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mesh_command_line import Form, add_documents, application, examples
-from mesh_command_line import run as run_application
+from mesh_command_line import Form, examples
 from mesh_command_line import say as say_error
+from mesh_command_line.typer_application import add_documents, application
+from mesh_command_line.typer_application import run as run_application
 from mesh_local._asking_commands import OUTPUT, add_asking_commands
 from mesh_local._errors import MeshLocalError, NotReady, ProcessEnded, Stopped
 from mesh_local._init import EXAMPLE, write_example

@@ -2,7 +2,7 @@
 
 import sys
 
-from mesh_command_line import add_documents, application, run
+from mesh_command_line.typer_application import add_documents, application, run
 from mesh_discovery._version import version as installed_version
 from mesh_discovery.commands._authority import replace_root, revoke
 from mesh_discovery.commands._check import check
