@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from mesh_discovery.config._objects import ConfigObject
+from mesh_discovery.config._origins import InFile
 from mesh_discovery.config.kinds._service_entry import Resolution
 from mesh_discovery.config.kinds.destination_rule._spec import DestinationRuleSpec
 from mesh_discovery.model._destination_rules import DestinationRules
@@ -32,8 +33,7 @@ def rule(name: str, *, namespace: str = "b", created: str = "", **spec: Any) -> 
         name=name,
         created=created,
         spec=msgspec.convert({"host": HOST, **spec}, DestinationRuleSpec),
-        file="rules.yaml",
-        line=1,
+        origin=InFile("rules.yaml", 1),
     )
 
 

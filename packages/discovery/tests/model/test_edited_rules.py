@@ -1,6 +1,5 @@
 """Rules after edits are those that the same objects make from the beginning."""
 
-from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -8,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mesh_discovery.config._objects import ConfigObject
+from mesh_discovery.config._origins import InFile
 from mesh_discovery.config.kinds._service_entry import Resolution
 from mesh_discovery.config.kinds.destination_rule._spec import DestinationRuleSpec
 from mesh_discovery.config.kinds.virtual_service._spec import VirtualServiceSpec
@@ -91,8 +91,7 @@ def objects_of(kind: str, drawn: dict[tuple[str, str], Any]) -> list[ConfigObjec
             namespace=namespace,
             name=name,
             spec=spec,
-            file="x.yaml",
-            line=1,
+            origin=InFile("x.yaml", 1),
         )
         for (namespace, name), spec in sorted(drawn.items())
     ]
@@ -114,7 +113,7 @@ def steps(draw: st.DrawFn, kind: str, specs: st.SearchStrategy[Any]) -> list[lis
         known |= {(each.namespace, each.name): each for each in come}
         objects = [known[key] for key in sorted(known)]
         if draw(st.booleans()):  # an object that only stands on another line
-            objects = [replace(each, line=each.line + 1) for each in objects[:1]] + objects[1:]
+            objects = [each.moved(1) for each in objects[:1]] + objects[1:]
         found.append(objects)
     return found
 

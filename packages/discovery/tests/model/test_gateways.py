@@ -1,6 +1,7 @@
 """Which Gateways a router opens, and which of two meshes differ."""
 
 from mesh_discovery.config._objects import ConfigObject
+from mesh_discovery.config._origins import InFile
 from mesh_discovery.config.kinds.gateway._spec import GatewaySpec
 from mesh_discovery.model._gateways import OF_SERVICES, OWN_NAMESPACE, Gateways
 
@@ -19,8 +20,7 @@ def gateway(
         name=name,
         spec=GatewaySpec(selector=selector or {}),
         annotations=annotations,
-        file="gw.yaml",
-        line=1,
+        origin=InFile("gw.yaml", 1),
     )
 
 

@@ -4,6 +4,7 @@ import pytest
 
 from key_material import small_rsa_pair
 from mesh_discovery.config._objects import ConfigObject
+from mesh_discovery.config._origins import InFile
 from mesh_discovery.config.kinds.kubernetes._secret import SecretFields
 from mesh_discovery.model._secrets import (
     KeyPair,
@@ -29,8 +30,7 @@ def secret(name: str, namespace: str = "shop", **values: str) -> ConfigObject:
         namespace=namespace,
         name=name,
         spec=SecretFields(string_data=values),
-        file="secrets.yaml",
-        line=1,
+        origin=InFile("secrets.yaml", 1),
     )
 
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mesh_discovery.config._file_content import FileContent
-from mesh_discovery.config._objects import ConfigObject
+from mesh_discovery.config._objects import ConfigObject, ObjectKey
 from mesh_discovery.config._snapshot import Snapshot, snapshot_of
 from mesh_discovery.config.kinds._kind import Kind
 from mesh_discovery.config.kinds.destination_rule._kind import DESTINATION_RULE
@@ -147,7 +147,7 @@ class Mesh:
     """The objects of a mesh, and what is made of them after each edit."""
 
     def __init__(self) -> None:
-        self._objects: dict[tuple[str, str, str], ConfigObject] = {}
+        self._objects: dict[ObjectKey, ConfigObject] = {}
         self._snapshot: Snapshot | None = None
         self._model: MeshModel | None = None
 

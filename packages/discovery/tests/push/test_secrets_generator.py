@@ -10,6 +10,7 @@ from envoy.extensions.transport_sockets.tls.v3 import secret_pb2
 from key_material import revocation_list
 from mesh_discovery.config._file_content import FileContent
 from mesh_discovery.config._objects import ConfigObject
+from mesh_discovery.config._origins import InFile
 from mesh_discovery.config._snapshot import snapshot_of
 from mesh_discovery.config.kinds._workload_group import WORKLOAD_GROUP
 from mesh_discovery.config.kinds.destination_rule._kind import DESTINATION_RULE
@@ -40,8 +41,7 @@ def secret(name: str, namespace: str = "shop", **more: str) -> ConfigObject:
         namespace=namespace,
         name=name,
         spec=SecretFields(string_data=values),
-        file="secrets.yaml",
-        line=1,
+        origin=InFile("secrets.yaml", 1),
     )
 
 

@@ -19,6 +19,7 @@ from mesh_discovery import (
     SettingsError,
     running,
 )
+from mesh_discovery.config._origins import InStore
 from mesh_discovery.config._snapshot import Snapshot
 from mesh_discovery.model._facts import Facts
 from mesh_discovery.model._model import build_model
@@ -103,6 +104,34 @@ def test_a_later_change_of_the_programs_data_is_none_of_the_source() -> None:
     source.put(entry("b"))
     assert before.objects[0] in snapshot(source).objects
     assert snapshot(source).objects[0].spec.hosts == ("a.test",)  # type: ignore[attr-defined]
+
+
+def test_objects_tell_the_store_and_the_version_that_they_are_of() -> None:
+    item = entry("a", "shop")
+    item["metadata"] |= {"uid": "u-1", "resourceVersion": "17", "generation": 3}
+    (found,) = snapshot(MemorySource([item], name="east's API", cluster="east")).objects
+
+    assert found.origin == InStore(
+        store="east's API", cluster="east", uid="u-1", resource_version="17", generation=3
+    )
+    assert found.key == ("ServiceEntry.networking.istio.io", "shop", "a", "east")
+    assert str(found.problem(("spec", "hosts", 0), "is wrong")) == (
+        "east's API: ServiceEntry shop/a: spec.hosts[0]: is wrong"
+    )
+    assert found.place == "east's API: ServiceEntry shop/a"
+    assert found.moved(by=3) == found
+
+
+def test_an_object_of_another_version_that_says_the_same_is_not_pushed() -> None:
+    item = entry("a", "shop")
+    source = MemorySource([item])
+    before = build_model(source.laid_over(Facts()))
+    source.put(item | {"metadata": item["metadata"] | {"resourceVersion": "18"}})
+    after = build_model(source.laid_over(Facts()), before=before)
+
+    (found,) = source.laid_over(Facts()).snapshot.objects
+    assert found.origin == InStore(store="memory", resource_version="18")
+    assert difference(before, after) is None
 
 
 def test_removing_what_is_not_there_is_a_key_error() -> None:

@@ -9,6 +9,7 @@ import yaml
 
 from gateway_api_specs import KIND
 from mesh_discovery.config._objects import ConfigObject
+from mesh_discovery.config._origins import InFile
 from mesh_discovery.config.kinds._metadata import Metadata
 from mesh_discovery.config.kinds._protocol import Protocol
 from mesh_discovery.config.kinds._service_entry import Resolution
@@ -47,8 +48,7 @@ def objects_of(text: str) -> tuple[ConfigObject, ...]:
                 name=given["name"],
                 spec=spec,
                 created=given.get("created", ""),
-                file="mesh.yaml",
-                line=number + 1,
+                origin=InFile("mesh.yaml", number + 1),
             )
         )
     return tuple(found)
@@ -88,8 +88,7 @@ def _secrets() -> Secrets:
                 namespace=namespace,
                 name="shop",
                 spec=SecretFields(string_data=values),
-                file="secrets.yaml",
-                line=1,
+                origin=InFile("secrets.yaml", 1),
             )
             for namespace in ("shop", "certs")
         )
@@ -110,8 +109,7 @@ def mesh_facts(
                 name=name,
                 spec=GatewaySpec(),
                 labels=tuple(labels.items()),
-                file="namespaces.yaml",
-                line=1,
+                origin=InFile("namespaces.yaml", 1),
             )
             for name, labels in (namespaces or {}).items()
         ],

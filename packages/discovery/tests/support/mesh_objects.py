@@ -7,6 +7,7 @@ import msgspec
 
 from mesh_discovery.config._file_content import FileContent
 from mesh_discovery.config._objects import ConfigObject
+from mesh_discovery.config._origins import InFile
 from mesh_discovery.config._snapshot import Snapshot, snapshot_of
 from mesh_discovery.config.kinds._kind import Kind
 from mesh_discovery.config.kinds._workload_entry import WORKLOAD_ENTRY
@@ -40,8 +41,7 @@ def object_of(
         labels=tuple(sorted((labels or {}).items())),
         annotations=tuple(sorted((annotations or {}).items())),
         created=created,
-        file="objects.yaml",
-        line=1,
+        origin=InFile("objects.yaml", 1),
     )
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from mesh_discovery.config._objects import ConfigObject
+from mesh_discovery.config._origins import InFile
 from mesh_discovery.config.kinds._protocol import Protocol
 from mesh_discovery.config.kinds._service_entry import Resolution
 from mesh_discovery.config.kinds.virtual_service._destinations import (
@@ -71,8 +72,7 @@ def route(
             http=(HttpRoute(match=match, route=destinations),),
             export_to=tuple(export_to),
         ),
-        file="x.yaml",
-        line=1,
+        origin=InFile("x.yaml", 1),
     )
 
 

@@ -81,7 +81,7 @@ def dates_without_effect(contents: Iterable[FileContent]) -> Problem | None:
                     return item.problem(
                         ("metadata", "creationTimestamp"),
                         f"is compared with that of objects of {item.namespace} only, as in other "
-                        f"namespaces ({first.file}:{first.line}): between namespaces the root "
+                        f"namespaces ({first.place}): between namespaces the root "
                         "namespace comes first, then the one whose Namespace object is older, then "
                         "the first by name; --believe-timestamps believes all",
                     )

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from mesh_configfile import Document, Problem, document_texts, read_documents
 from mesh_discovery.config._objects import (
     ConfigObject,
+    ObjectKey,
     Read,
     documents_of,
     read_object,
@@ -21,9 +22,6 @@ from mesh_discovery.config.kinds._registry import AnyKind
 from mesh_discovery.config.kinds.mesh_config._spec import MeshConfigSpec
 
 _SINGLE = (MeshConfigSpec, MeshNetworksSpec)
-
-ObjectKey = tuple[str, str, str]
-"""Kind, namespace and name, which only one object can have; of some kinds all have one key."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,12 +187,14 @@ def unreadable(file: str, message: str, *, line: int = 1) -> FileContent:
 
 def object_key(item: ConfigObject) -> ObjectKey:
     """Return the key that no other object may have."""
-    return (item.kind, "", "") if isinstance(item.spec, _SINGLE) else item.key
+    if isinstance(item.spec, _SINGLE):
+        return item.kind, "", "", item.origin.cluster
+    return item.key
 
 
 def duplicate(item: ConfigObject, first: ConfigObject, *, remark: str = "") -> Problem:
     """Return the problem of an object whose key another object has already."""
-    place = f"{first.file}:{first.line}{remark}"
+    place = f"{first.place}{remark}"
     if isinstance(item.spec, _SINGLE):
         what = "mesh config" if isinstance(item.spec, MeshConfigSpec) else item.kind
         message = f"a second {what}, the first is at {place}; keep one"

@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import msgspec
 
 from mesh_configfile import Document, FieldPath, Problem, Value, field_name, suggestion
 from mesh_configfile.mending import mended, restored
 from mesh_configfile.shapes import Finding, decode
+from mesh_discovery.config._origins import InFile, Origin
 from mesh_discovery.config._seniority import BY_NAME
 from mesh_discovery.config.kinds._foreign_kinds import FOREIGN, is_foreign_kind
 from mesh_discovery.config.kinds._kind import Body, decoded
@@ -23,10 +25,13 @@ from mesh_discovery.config.kinds.mesh_config._without_effect import (
 from mesh_discovery.config.kinds.service_entry._kind import SERVICE_ENTRY
 from mesh_identity import InvalidSpiffeId, checked_segment
 
+ObjectKey: TypeAlias = tuple[str, str, str, str]
+"""Kind with its group, namespace, name, and the cluster; of some kinds all have one key in each."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigObject:
-    """A valid object, with its file and line."""
+    """A valid object, and where it comes from."""
 
     kind: str
     namespace: str
@@ -46,14 +51,30 @@ class ConfigObject:
 
     Of an object in a file it is made by its namespace and its date (`config/_seniority`).
     """
-    file: str
-    line: int
+    origin: Origin
     lines: tuple[tuple[FieldPath, int], ...] = ()
-    """The lines of the fields that can conflict with another object's, below `line`."""
+    """The lines of the fields that can conflict with another object's, below its own line."""
     unread: tuple[FieldPath, ...] = ()
     """Of the rest of an object with mistakes: the fields that are not in it as they stand."""
     left_out: tuple[FieldPath, ...] = ()
     """Likewise: the items of lists that are not in it."""
+
+    @property
+    def file(self) -> str:
+        """The file that it is in; of one in no file the store, and what it is."""
+        if isinstance(self.origin, InFile):
+            return self.origin.file
+        return f"{self.origin.store}: {self.kind} {self.namespace}/{self.name}"
+
+    @property
+    def line(self) -> int:
+        """The line of the file on which it begins; 0 for what is in none."""
+        return self.origin.line if isinstance(self.origin, InFile) else 0
+
+    @property
+    def place(self) -> str:
+        """File and line, or what stands for them, for people."""
+        return self.problem((), "").place
 
     def problem(self, path: FieldPath, message: str) -> Problem:
         """Return the problem of a field, with its line or that of the nearest field around it."""
@@ -63,19 +84,19 @@ class ConfigObject:
             around = around[:-1]
         return Problem(
             file=self.file,
-            line=self.line + lines.get(around, 0),
+            line=self.line + (lines.get(around, 0) if self.line else 0),
             field=field_name(path),
             message=message,
         )
 
     def moved(self, by: int) -> "ConfigObject":
         """Return the object as it is when its text is that many lines further down."""
-        return replace(self, line=self.line + by)
+        return replace(self, origin=self.origin.moved(by))
 
     @property
-    def key(self) -> tuple[str, str, str]:
-        """Kind with its group, namespace and name, which must be unique."""
-        return f"{self.kind}.{self.group}", self.namespace, self.name
+    def key(self) -> ObjectKey:
+        """The key that no other object may have."""
+        return f"{self.kind}.{self.group}", self.namespace, self.name, self.origin.cluster
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,8 +282,7 @@ class _Reader:
             annotations=tuple(sorted(metadata.annotations.items())),
             is_ending=metadata.deletion_timestamp is not None,
             created=BY_NAME.age(metadata.namespace, metadata.creation_timestamp or ""),
-            file=document.file,
-            line=document.line,
+            origin=InFile(document.file, document.line),
             lines=lines,
             unread=tuple(self._unread),
             left_out=self._left_out,

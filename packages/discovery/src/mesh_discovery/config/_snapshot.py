@@ -199,6 +199,6 @@ def _kind_name(item: ConfigObject | AnyKind) -> str:
     return f"{name}.{item.group}"
 
 
-def _age(item: ConfigObject) -> tuple[str, str, str, str]:
+def _age(item: ConfigObject) -> tuple[str, str, str, str, str]:
     """Oldest first, then by name and namespace, as Istio breaks ties; undated ones are youngest."""
-    return item.created or "9999", item.name, item.namespace, item.kind
+    return item.created or "9999", item.name, item.namespace, item.kind, item.origin.cluster

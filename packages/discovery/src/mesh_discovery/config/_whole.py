@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from mesh_configfile import Problem
 from mesh_discovery.config._ages import aged, seniority_of
-from mesh_discovery.config._file_content import FileContent, ObjectKey, duplicate, object_key
-from mesh_discovery.config._objects import ConfigObject
+from mesh_discovery.config._file_content import FileContent, duplicate, object_key
+from mesh_discovery.config._objects import ConfigObject, ObjectKey
 from mesh_discovery.config._snapshot import Snapshot, snapshot_of
 
 

@@ -8,16 +8,13 @@ from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from mesh_discovery._edits import edits, replacements
-from mesh_discovery.config._objects import ConfigObject
+from mesh_discovery.config._objects import ConfigObject, ObjectKey
 from mesh_discovery.config._snapshot import Snapshot
 from mesh_discovery.config.kinds._registry import AnyKind
 from mesh_discovery.config.kinds.destination_rule._kind import DESTINATION_RULE
 from mesh_discovery.config.kinds.gateway._kind import GATEWAY
 from mesh_discovery.config.kinds.sidecar._kind import SIDECAR
 from mesh_discovery.config.kinds.virtual_service._kind import VIRTUAL_SERVICE
-
-RuleKey = tuple[str, str, str]
-"""Kind with its group, namespace and name."""
 
 RULE_KINDS: tuple[AnyKind, ...] = (DESTINATION_RULE, GATEWAY, SIDECAR, VIRTUAL_SERVICE)
 """The kinds of rules that have an effect: each is pushed when one of its objects changes."""
@@ -45,13 +42,13 @@ class RuleObjects:
         """Return the objects of one of the kinds, oldest first."""
         return self._by_kind.get(f"{kind.name}.{kind.group}", ())
 
-    def differing(self, other: "RuleObjects") -> frozenset[RuleKey]:
+    def differing(self, other: "RuleObjects") -> frozenset[ObjectKey]:
         """Return the keys of the objects that two sets do not have alike."""
         return frozenset(self.differences(other))
 
-    def differences(self, other: "RuleObjects") -> Mapping[RuleKey, "Differing"]:
+    def differences(self, other: "RuleObjects") -> Mapping[ObjectKey, "Differing"]:
         """Return the objects that two sets do not have alike, by their keys."""
-        found: dict[RuleKey, Differing] = {}
+        found: dict[ObjectKey, Differing] = {}
         for kind in self._by_kind.keys() | other._by_kind.keys():
             found |= _differences(self._by_kind.get(kind, ()), other._by_kind.get(kind, ()))
         return found
@@ -71,7 +68,7 @@ def same_objects(before: Sequence[ConfigObject], after: Sequence[ConfigObject]) 
 
 def _differences(
     old: Sequence[ConfigObject], new: Sequence[ConfigObject]
-) -> dict[RuleKey, Differing]:
+) -> dict[ObjectKey, Differing]:
     changed = edits(old, new)
     gone = {each.key: each for each in changed.gone}
     come = {each.key: each for each in changed.come}

@@ -50,6 +50,8 @@ class Endpoint:
     ports: tuple[tuple[str, int], ...]
     """Names of service ports with the ports listened on; others use their target."""
     namespace: str
+    cluster: str = ""
+    """The one whose objects it comes from; empty for those of no cluster."""
     labels: Labels = ()
     network: str = ""
     locality: str = ""

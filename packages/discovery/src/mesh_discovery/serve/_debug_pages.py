@@ -111,6 +111,7 @@ class DebugPages:
                     "name": each.name,
                     "file": each.file,
                     "line": each.line,
+                    "origin": asdict(each.origin),
                     "spec": _spec(each.spec),
                 }
                 for each in store.snapshot.objects

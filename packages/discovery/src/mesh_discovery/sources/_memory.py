@@ -9,8 +9,9 @@ import msgspec
 
 from mesh_configfile import Document, Problem, Value
 from mesh_discovery._problems import ConfigError
-from mesh_discovery.config._file_content import FileContent, ObjectKey, duplicate, object_key
-from mesh_discovery.config._objects import read_object
+from mesh_discovery.config._file_content import FileContent, duplicate, object_key
+from mesh_discovery.config._objects import ObjectKey, read_object
+from mesh_discovery.config._origins import InStore
 from mesh_discovery.config._snapshots import Snapshots
 from mesh_discovery.model._facts import Facts
 from mesh_discovery.sources._reading import Reading
@@ -32,15 +33,19 @@ class MemorySource:
         objects: Iterable[PlainObject] = (),
         *,
         name: str = "memory",
+        cluster: str = "",
         allow_unsupported: bool = False,
         believe_timestamps: bool = False,
     ) -> None:
         """Have these objects; raises `ConfigError` with every mistake in them.
 
-        name: what mistakes call the source. allow_unsupported: kinds and fields that only Istio has
-        are accepted and noted. believe_timestamps: `creationTimestamp` counts between namespaces.
+        name: what mistakes call the source. cluster: the one that the objects are of, as a part of
+        their keys, and as the registry by which MeshNetworks may say their network.
+        allow_unsupported: kinds and fields that only Istio has are accepted and noted.
+        believe_timestamps: `creationTimestamp` counts between namespaces.
         """
         self._name = name
+        self._cluster = cluster
         self._allow_unsupported = allow_unsupported
         self._snapshots = Snapshots(believe_timestamps=believe_timestamps)
         self._contents = self._read(objects)
@@ -123,21 +128,35 @@ class MemorySource:
         if self._changed is not None:
             self._changed(at=time.monotonic())
 
+    def _origin(self, value: Value) -> InStore:
+        metadata = value.get("metadata") if isinstance(value, dict) else None
+        given = metadata if isinstance(metadata, dict) else {}
+        generation = given.get("generation")
+        return InStore(
+            store=self._name,
+            cluster=self._cluster,
+            uid=str(given.get("uid", "")),
+            resource_version=str(given.get("resourceVersion", "")),
+            generation=generation if isinstance(generation, int) else 0,
+        )
+
     def _read(self, objects: Iterable[PlainObject]) -> dict[ObjectKey, FileContent]:
         found: dict[ObjectKey, FileContent] = {}
         problems: list[Problem] = []
         for index, each in enumerate(objects):
+            plain = _plain(each)
             read = read_object(
-                Document.of(_plain(each), file=_place(self._name, index, each)),
+                Document.of(plain, file=_place(self._name, index, each)),
                 allow_unsupported=self._allow_unsupported,
             )
             problems += read.problems
             if read.item is None:
                 continue
-            content = FileContent(objects=(read.item,), notes=read.notes, warnings=read.warnings)
-            first = found.setdefault(object_key(read.item), content)
+            item = replace(read.item, origin=self._origin(plain))
+            content = FileContent(objects=(item,), notes=read.notes, warnings=read.warnings)
+            first = found.setdefault(object_key(item), content)
             if first is not content:
-                problems.append(duplicate(read.item, first.objects[0]))
+                problems.append(duplicate(item, first.objects[0]))
         if problems:
             raise ConfigError(problems)
         return found

@@ -14,6 +14,7 @@ from gateway_api_meshes import (
     path_matches,
 )
 from mesh_discovery.config._objects import ConfigObject
+from mesh_discovery.config._origins import InFile
 from mesh_discovery.config.kinds.gateway_api._headers import ValueMatch
 from mesh_discovery.config.kinds.gateway_api._http_route import (
     HttpMatch,
@@ -70,8 +71,7 @@ def objects(routes: list[tuple[HttpRouteSpec, str]]) -> tuple[ConfigObject, ...]
             name=f"r{number}",
             spec=spec,
             created=created,
-            file="mesh.yaml",
-            line=1,
+            origin=InFile("mesh.yaml", 1),
         )
         for number, (spec, created) in enumerate(routes)
     )

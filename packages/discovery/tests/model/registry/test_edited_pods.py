@@ -14,15 +14,17 @@ from prometheus_client import CollectorRegistry
 
 from mesh_discovery._metrics import Metrics
 from mesh_discovery.config._file_content import FileContent
-from mesh_discovery.config._objects import ConfigObject
+from mesh_discovery.config._objects import ConfigObject, ObjectKey
+from mesh_discovery.config._origins import InStore
 from mesh_discovery.config._snapshot import Snapshot, edited_snapshot
+from mesh_discovery.config.kinds._mesh_networks import MESH_NETWORKS
 from mesh_discovery.config.kinds.kubernetes._pod import POD
 from mesh_discovery.model._facts import Facts
 from mesh_discovery.model._model import MeshModel, build_model
 from mesh_discovery.plan.gateway._account_workloads import account_workloads, known_labels
 from mesh_discovery.push._config_store import ConfigStore
 from mesh_discovery.push.changes._difference import difference
-from mesh_objects import pod, service, service_entry, slice_of, snapshot
+from mesh_objects import object_of, pod, service, service_entry, slice_of, snapshot
 from xds_server import PushRequest
 
 APP = {"app": "a"}
@@ -117,6 +119,53 @@ def test_an_edit_after_some_without_effect_is_told() -> None:
 GRPC = (("inject.istio.io/templates", "grpc-agent"),)
 
 
+def in_east(item: ConfigObject) -> ConfigObject:
+    return replace(item, origin=InStore(store="east", cluster="east"))
+
+
+def test_pods_and_slices_of_one_name_in_two_clusters_are_each_their_services_own() -> None:
+    one = [service("a"), slice_of("a", "10.0.0.1", pods=True), pod("10.0.0.1")]
+    other = [
+        *(service("b"), slice_of("b", "10.0.0.2", name="a-1", pods=True)),
+        *(service("c", selector=APP), pod("10.0.0.3", APP), slice_of("a", "10.0.0.4")),
+    ]
+    labelled = replace(pod("10.0.0.1", {"in": "east"}), labels=(("in", "east"),))
+    objects = [*one, *map(in_east, [*other, labelled]), pod("10.0.0.5", APP)]
+
+    made = build_model(Facts(snapshot=snapshot(objects))).by_key
+
+    endpoints = {
+        host.partition(".")[0]: [(each.address, each.cluster, each.labels) for each in of.endpoints]
+        for (_, host), of in made.items()
+    }
+    assert endpoints == {
+        "a": [("10.0.0.1", "", ())],
+        "b": [("10.0.0.2", "east", ())],
+        "c": [("10.0.0.3", "east", tuple(APP.items()))],
+    }
+
+
+def test_objects_of_one_name_in_two_clusters_are_in_one_order_after_any_edit() -> None:
+    one = pod("10.0.0.1")
+    other, later = in_east(one), replace(one, annotations=(("checked", "1"),))
+    after = edited(snapshot([one, other]), [one], [later])
+    assert after.objects == snapshot([other, later]).objects == (later, other)
+
+
+def test_pods_of_a_cluster_are_in_the_network_of_its_registry() -> None:
+    networks = object_of(
+        MESH_NETWORKS, "default", {"networks": {"n2": {"endpoints": [{"fromRegistry": "east"}]}}}
+    )
+    objects = [networks, service("a"), slice_of("a", "10.0.0.1"), pod("10.0.0.2", APP)]
+    further = [service("b"), slice_of("b", "10.0.0.2"), service("c", selector=APP)]
+    objects += map(in_east, [*further, pod("10.0.0.3", APP)])
+
+    made = build_model(Facts(snapshot=snapshot(objects))).services
+
+    found = {each.host[0]: [(one.address, one.network) for one in each.endpoints] for each in made}
+    assert found == {"a": [("10.0.0.1", "")], "b": [("10.0.0.2", "n2")], "c": [("10.0.0.3", "n2")]}
+
+
 @pytest.mark.parametrize(
     "fields",
     [
@@ -162,8 +211,15 @@ _others = st.one_of(
         pods=st.booleans(),
     ),
 )
+_of_clusters = st.builds(
+    lambda item, cluster: (
+        replace(item, origin=InStore(store=cluster, cluster=cluster)) if cluster else item
+    ),
+    _pods | _others,
+    st.sampled_from(["", "", "east"]),
+)
 _steps = st.lists(
-    st.tuples(st.booleans(), st.lists(_pods | _others, min_size=1, max_size=2)),
+    st.tuples(st.booleans(), st.lists(_of_clusters, min_size=1, max_size=2)),
     min_size=1,
     max_size=8,
 )
@@ -174,7 +230,7 @@ _steps = st.lists(
 def test_models_after_edits_of_pods_are_those_of_a_fresh_start(
     steps: list[tuple[bool, list[ConfigObject]]],
 ) -> None:
-    objects: dict[tuple[str, str, str], ConfigObject] = {}
+    objects: dict[ObjectKey, ConfigObject] = {}
     now = snapshot([])
     model: MeshModel | None = None
     for removes, changed in steps:

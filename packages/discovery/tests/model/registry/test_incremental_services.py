@@ -5,7 +5,7 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mesh_discovery.config._objects import ConfigObject
+from mesh_discovery.config._objects import ConfigObject, ObjectKey
 from mesh_discovery.config.kinds.kubernetes._cluster_objects import NODE
 from mesh_discovery.model._services import Service
 from mesh_discovery.model.namespaces._host_owners import NO_OWNERS
@@ -135,7 +135,7 @@ _edits = st.lists(
 def test_services_made_by_edits_are_those_made_at_once(
     edits: list[tuple[bool, list[ConfigObject]]],
 ) -> None:
-    objects: dict[tuple[str, str, str], ConfigObject] = {}
+    objects: dict[ObjectKey, ConfigObject] = {}
     made: MadeServices | None = None
     for removes, changed in edits:
         for each in changed:

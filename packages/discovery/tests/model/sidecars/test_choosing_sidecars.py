@@ -1,6 +1,7 @@
 """Which Sidecar object a proxy has."""
 
 from mesh_discovery.config._objects import ConfigObject
+from mesh_discovery.config._origins import InFile
 from mesh_discovery.config.kinds._service_entry import Selector
 from mesh_discovery.config.kinds.sidecar._kind import SIDECAR
 from mesh_discovery.config.kinds.sidecar._spec import EgressListener, SidecarSpec
@@ -17,8 +18,7 @@ def sidecar(name: str, namespace: str, labels: dict[str, str] | None = None) -> 
             workload_selector=Selector(labels=labels) if labels is not None else None,
             egress=(EgressListener(hosts=("./*",)),),
         ),
-        file="x.yaml",
-        line=1,
+        origin=InFile("x.yaml", 1),
     )
 
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from mesh_configfile import read_documents
 from mesh_discovery.config._objects import ConfigObject
+from mesh_discovery.config._origins import InFile
 from mesh_discovery.config.kinds._metadata import Metadata
 from mesh_discovery.config.kinds.virtual_service._kind import VIRTUAL_SERVICE
 from mesh_discovery.model.virtual_services._virtual_services import (
@@ -28,8 +29,7 @@ def made(name: str, spec: str, namespace: str = "a") -> ConfigObject:
         namespace=namespace,
         name=name,
         spec=read,
-        file="x.yaml",
-        line=1,
+        origin=InFile("x.yaml", 1),
     )
 
 

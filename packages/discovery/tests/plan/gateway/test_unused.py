@@ -4,6 +4,7 @@ import pytest
 
 from mesh_discovery.config._file_content import FileContent
 from mesh_discovery.config._objects import ConfigObject
+from mesh_discovery.config._origins import InFile
 from mesh_discovery.config._snapshot import snapshot_of
 from mesh_discovery.config.kinds._registry import AnyKind
 from mesh_discovery.config.kinds._workload_entry import WORKLOAD_ENTRY
@@ -44,8 +45,7 @@ def item(
         name=name,
         spec=spec,
         annotations=annotations,
-        file=f"{name}.yaml",
-        line=1,
+        origin=InFile(f"{name}.yaml", 1),
     )
 
 

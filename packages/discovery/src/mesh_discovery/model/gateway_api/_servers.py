@@ -34,8 +34,7 @@ def server_object(bound: BoundListener, hosts: Sequence[str], domain: str) -> Co
         labels=item.labels,
         annotations=annotations,
         created=item.created,
-        file=item.file,
-        line=item.line,
+        origin=item.origin,
     )
 
 

@@ -20,8 +20,7 @@ def virtual_service(
         spec=spec,
         annotations=(GATEWAY_SEMANTICS,),
         created=oldest.created,
-        file=oldest.file,
-        line=oldest.line,
+        origin=oldest.origin,
     )
 
 

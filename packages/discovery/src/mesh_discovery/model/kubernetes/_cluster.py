@@ -13,8 +13,10 @@ from mesh_discovery.config.kinds.kubernetes._endpoints import EndpointsFields
 from mesh_discovery.model.workloads._object_changes import changed_objects
 from mesh_discovery.model.workloads._workload_endpoints import same_pod
 
-Name = tuple[str, str]
-"""Namespace and name."""
+Name = tuple[str, str, str]
+"""Namespace and name, and the cluster."""
+_ServicesOfPods = Mapping[str, Mapping[tuple[str, str], frozenset[Name]]]
+"""By the namespaces of the pods, then by their names and clusters."""
 
 
 @dataclass(frozen=True)
@@ -23,8 +25,8 @@ class ByService:
 
     objects: tuple[ConfigObject, ...] = ()
     by_service: Mapping[Name, tuple[ConfigObject, ...]] = field(default_factory=dict, repr=False)
-    by_pod: Mapping[str, Mapping[str, frozenset[Name]]] = field(default_factory=dict, repr=False)
-    """The services with an endpoint that says to be a pod, by its namespace and name."""
+    by_pod: _ServicesOfPods = field(default_factory=dict, repr=False)
+    """The services with an endpoint that says to be a pod."""
 
     @classmethod
     def of(cls, objects: tuple[ConfigObject, ...], *, before: "ByService") -> "ByService":
@@ -53,15 +55,20 @@ class ByService:
 
     def of_pod(self, pod: Name) -> frozenset[Name]:
         """Return the services of which an endpoint says to be a pod."""
-        return self.by_pod.get(pod[0], {}).get(pod[1], frozenset())
+        return self.by_pod.get(pod[0], {}).get(pod[1:], frozenset())
+
+
+def name_of(item: ConfigObject) -> Name:
+    """Return the name by which others mean an object."""
+    return item.namespace, item.name, item.origin.cluster
 
 
 def service_of(item: ConfigObject) -> Name:
     """Return the service that a slice names, or that Endpoints have the name of."""
     if not isinstance(item.spec, EndpointSliceFields):
-        return item.namespace, item.name
+        return name_of(item)
     name = next((value for key, value in item.labels if key == SERVICE_NAME_LABEL), "")
-    return item.namespace, name
+    return item.namespace, name, item.origin.cluster
 
 
 def _by_service(objects: Iterable[ConfigObject]) -> dict[Name, tuple[ConfigObject, ...]]:
@@ -74,20 +81,19 @@ def _by_service(objects: Iterable[ConfigObject]) -> dict[Name, tuple[ConfigObjec
 _OfServices = Mapping[Name, Sequence[ConfigObject]]
 
 
-def _by_pod(
-    before: Mapping[str, Mapping[str, frozenset[Name]]], was: _OfServices, now: _OfServices
-) -> Mapping[str, Mapping[str, frozenset[Name]]]:
+def _by_pod(before: _ServicesOfPods, was: _OfServices, now: _OfServices) -> _ServicesOfPods:
     """Return the services of each pod after those of some services are others.
 
     It costs what the namespaces of these pods have.
     """
     found = dict(before)
-    copied: dict[str, dict[str, frozenset[Name]]] = {}
+    copied: dict[str, dict[tuple[str, str], frozenset[Name]]] = {}
     for service in was.keys() | now.keys():
         gone, come = set(targets(was.get(service, ()))), set(targets(now.get(service, ())))
-        for namespace, pod in gone ^ come:
+        for namespace, name, cluster in gone ^ come:
             if namespace not in copied:
                 copied[namespace] = dict(before.get(namespace, {}))
+            pod = name, cluster
             services = copied[namespace].pop(pod, frozenset()) ^ {service}
             if services:
                 copied[namespace][pod] = services
@@ -96,7 +102,7 @@ def _by_pod(
 
 @dataclass(frozen=True)
 class Pods:
-    """Pods by namespace and name."""
+    """Pods by their names."""
 
     objects: tuple[ConfigObject, ...] = ()
     by_name: Mapping[Name, ConfigObject] = field(default_factory=dict, repr=False)
@@ -109,19 +115,19 @@ class Pods:
             return before.read_again(objects)
         found = dict(before.by_name)
         for each in gone:
-            del found[each.namespace, each.name]
-        found |= {(each.namespace, each.name): each for each in come}
+            del found[name_of(each)]
+        found |= {name_of(each): each for each in come}
         return cls(objects, found)
 
     def read_again(self, objects: tuple[ConfigObject, ...]) -> "Pods":
         """Return these pods, of objects that say the same."""
         return self if objects is self.objects else Pods(objects, self.by_name)
 
-    def target(self, reference: TargetReference | None, namespace: str) -> ConfigObject | None:
-        """Return the pod that an endpoint says to be."""
+    def target(self, reference: TargetReference | None, of: ConfigObject) -> ConfigObject | None:
+        """Return the pod that an endpoint in a slice, or in Endpoints, says to be."""
         if reference is None or reference.kind != "Pod":
             return None
-        return self.by_name.get((reference.namespace or namespace, reference.name))
+        return self.by_name.get(_named(reference, of))
 
 
 def targets(items: Sequence[ConfigObject]) -> Iterator[Name]:
@@ -140,4 +146,8 @@ def targets(items: Sequence[ConfigObject]) -> Iterator[Name]:
                 references = []
         for each in references:
             if each is not None and each.kind == "Pod":
-                yield each.namespace or item.namespace, each.name
+                yield _named(each, item)
+
+
+def _named(reference: TargetReference, of: ConfigObject) -> Name:
+    return reference.namespace or of.namespace, reference.name, of.origin.cluster

@@ -24,7 +24,7 @@ from mesh_discovery.config.kinds.kubernetes._service import (
     TransportProtocol,
 )
 from mesh_discovery.model._services import Endpoint, Health, Port, Registry, Service
-from mesh_discovery.model.kubernetes._cluster import ByService, Pods
+from mesh_discovery.model.kubernetes._cluster import ByService, Pods, name_of
 from mesh_discovery.model.kubernetes._published_endpoints import published_endpoints
 from mesh_discovery.model.workloads._service_settings import ServiceSettings
 from mesh_discovery.model.workloads._workload_endpoints import (
@@ -129,7 +129,7 @@ def _endpoints(
     settings: ServiceSettings,
 ) -> tuple[Endpoint, ...]:
     """Return the endpoints that the cluster has published, else the selected pods; and entries."""
-    key = item.namespace, item.name
+    key = name_of(item)
     family = spec.first_family
     published = cluster.slices.get(key) or cluster.endpoints.get(key)
     if published:
@@ -152,6 +152,8 @@ def _of_pods(
     for pod in cluster.pods_by_label.selected(item.namespace, spec.selector or {}):
         health = pod_health(pod)
         if health is None or not isinstance(pod.spec, PodSpec):
+            continue
+        if pod.origin.cluster != item.origin.cluster:
             continue
         address = _address(pod, family)
         ports = tuple(

@@ -57,16 +57,14 @@ def _endpoints_in(item: ConfigObject, pods: Pods, settings: ServiceSettings) -> 
             ports = _ports(found.ports)
             for each in found.endpoints or ():
                 for address in each.addresses[:1]:
-                    yield _of_slice(each, address, ports, item.namespace, pods, settings)
+                    yield _of_slice(each, address, ports, item, pods, settings)
         case EndpointsFields(subsets=subsets):
             for subset in subsets or ():
                 ports = _ports(subset.ports)
                 for ready in subset.addresses or ():
-                    yield _of_subset(ready, ports, Health.HEALTHY, item.namespace, pods, settings)
+                    yield _of_subset(ready, ports, Health.HEALTHY, item, pods, settings)
                 for unready in subset.not_ready_addresses or ():
-                    yield _of_subset(
-                        unready, ports, Health.UNHEALTHY, item.namespace, pods, settings
-                    )
+                    yield _of_subset(unready, ports, Health.UNHEALTHY, item, pods, settings)
         case _:
             pass
 
@@ -79,13 +77,13 @@ def _of_slice(  # noqa: PLR0917
     each: SliceEndpoint,
     address: str,
     ports: Ports,
-    namespace: str,
+    item: ConfigObject,
     pods: Pods,
     settings: ServiceSettings,
 ) -> Endpoint:
-    pod = pods.target(each.target_ref, namespace)
+    pod = pods.target(each.target_ref, item)
     node = each.node_name or ""
-    made = _made(pod, address, ports, namespace, settings, node=node)
+    made = _made(pod, address, ports, item, settings, node=node)
     return replace(
         made,
         health=_health(each.conditions or Conditions()),
@@ -99,12 +97,12 @@ def _of_subset(  # noqa: PLR0917
     each: EndpointAddress,
     ports: Ports,
     health: Health,
-    namespace: str,
+    item: ConfigObject,
     pods: Pods,
     settings: ServiceSettings,
 ) -> Endpoint:
-    pod = pods.target(each.target_ref, namespace)
-    made = _made(pod, each.ip, ports, namespace, settings, node=each.node_name or "")
+    pod = pods.target(each.target_ref, item)
+    made = _made(pod, each.ip, ports, item, settings, node=each.node_name or "")
     return replace(made, health=health, hostname=each.hostname or "")
 
 
@@ -112,7 +110,7 @@ def _made(
     pod: ConfigObject | None,
     address: str,
     ports: Ports,
-    namespace: str,
+    item: ConfigObject,
     settings: ServiceSettings,
     *,
     node: str,
@@ -124,8 +122,9 @@ def _made(
         address=address,
         ports=ports,
         has_named_ports_only=True,
-        namespace=namespace,
-        network=settings.network_of_pod(address),
+        namespace=item.namespace,
+        cluster=item.origin.cluster,
+        network=settings.network_of_pod(address, cluster=item.origin.cluster),
         locality=settings.localities.get(node, ""),
         node=node,
     )

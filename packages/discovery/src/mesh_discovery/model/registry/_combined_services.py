@@ -9,11 +9,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from mesh_discovery.config._objects import ObjectKey
 from mesh_discovery.model._auto_addresses import Key
 from mesh_discovery.model._services import Registry, Service
 from mesh_discovery.model.registry._service_entries import united
 
-Sources = Mapping[tuple[str, str, str], tuple[Service, ...]]
+Sources = Mapping[ObjectKey, tuple[Service, ...]]
 """The services of each object, oldest first."""
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from mesh_discovery._edits import replacements
-from mesh_discovery.config._objects import ConfigObject
+from mesh_discovery.config._objects import ConfigObject, ObjectKey
 from mesh_discovery.config._snapshot import Snapshot
 from mesh_discovery.config.kinds._service_entry import ServiceEntrySpec
 from mesh_discovery.config.kinds.kubernetes._service import KubernetesServiceSpec
@@ -17,7 +17,7 @@ from mesh_discovery.model.kubernetes._kubernetes_services import kubernetes_serv
 from mesh_discovery.model.namespaces._host_owners import HostOwners
 from mesh_discovery.model.registry._combined_services import Combined, combine, recombine
 from mesh_discovery.model.registry._service_entries import services_of_entry
-from mesh_discovery.model.registry._service_inputs import ServiceInputs, SourceKey, inputs_of
+from mesh_discovery.model.registry._service_inputs import ServiceInputs, inputs_of
 from mesh_discovery.model.registry._touched_sources import touched_sources
 from mesh_discovery.model.workloads._service_settings import Place
 
@@ -27,7 +27,7 @@ class MadeServices:
     """The services of a mesh, and by which objects they are there."""
 
     inputs: ServiceInputs
-    by_source: Mapping[SourceKey, tuple[Service, ...]]
+    by_source: Mapping[ObjectKey, tuple[Service, ...]]
     combined: Combined
     count: int
     """Of how many objects services were made, and not taken over."""
@@ -81,7 +81,7 @@ def make_services(inputs: ServiceInputs, before: MadeServices | None = None) -> 
     if before is not None and touched is not None and _same_keys(before, inputs, touched):
         return _edited(inputs, before, touched)
     known = before.by_source if before is not None else {}
-    found: dict[SourceKey, tuple[Service, ...]] = {}
+    found: dict[ObjectKey, tuple[Service, ...]] = {}
     count = 0
     for each in inputs.sources:
         kept = known.get(each.key)
@@ -98,11 +98,11 @@ def make_services(inputs: ServiceInputs, before: MadeServices | None = None) -> 
 
 
 def _edited(
-    inputs: ServiceInputs, before: MadeServices, touched: Mapping[SourceKey, ConfigObject]
+    inputs: ServiceInputs, before: MadeServices, touched: Mapping[ObjectKey, ConfigObject]
 ) -> MadeServices:
     """Return the services after edits that leave all sources, and their order."""
     found = dict(before.by_source)
-    edited: dict[SourceKey, tuple[Service, ...]] = {}
+    edited: dict[ObjectKey, tuple[Service, ...]] = {}
     for key, item in touched.items():
         edited[key] = found[key] = _same_if_equal(found[key], _services(item, inputs))
     changed = {key: found[key] for key in edited if found[key] is not before.by_source[key]}
@@ -136,7 +136,7 @@ def _services(item: ConfigObject, inputs: ServiceInputs) -> tuple[Service, ...]:
 
 
 def _same_keys(
-    before: MadeServices, inputs: ServiceInputs, touched: Mapping[SourceKey, ConfigObject]
+    before: MadeServices, inputs: ServiceInputs, touched: Mapping[ObjectKey, ConfigObject]
 ) -> bool:
     """Tell whether the sources are those before, in the same order, but for edits."""
     old, new = before.inputs.sources, inputs.sources

@@ -4,13 +4,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mesh_discovery._edits import edits
-from mesh_discovery.config._objects import ConfigObject
+from mesh_discovery.config._objects import ConfigObject, ObjectKey
 from mesh_discovery.config.kinds._service_entry import ServiceEntrySpec
 from mesh_discovery.config.kinds.kubernetes._service import KubernetesServiceSpec
 
-_Key = tuple[str, str, str]
 _Labels = Mapping[str, str]
-_OfNamespace = Mapping[tuple[str, str], Sequence[tuple[_Key, _Labels]]]
+_OfNamespace = Mapping[tuple[str, str], Sequence[tuple[ObjectKey, _Labels]]]
 """The selectors by one of their labels, whichever: a workload that is selected has it."""
 
 
@@ -32,7 +31,7 @@ class Selectors:
         found |= _sorted(each for each in sources if each.namespace in touched)
         return cls(sources, found)
 
-    def selecting(self, namespace: str, labels: _Labels) -> Iterator[_Key]:
+    def selecting(self, namespace: str, labels: _Labels) -> Iterator[ObjectKey]:
         """Yield the sources that select a workload with these labels; costs what they have."""
         known = self.by_namespace.get(namespace, {})
         for label in labels.items():
@@ -42,7 +41,7 @@ class Selectors:
 
 
 def _sorted(sources: Iterable[ConfigObject]) -> dict[str, _OfNamespace]:
-    found: dict[str, dict[tuple[str, str], list[tuple[_Key, _Labels]]]] = {}
+    found: dict[str, dict[tuple[str, str], list[tuple[ObjectKey, _Labels]]]] = {}
     for each in sources:
         if selector := _selector(each):
             label = min(selector.items())

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from mesh_discovery._edits import edits
-from mesh_discovery.config._objects import ConfigObject
+from mesh_discovery.config._objects import ConfigObject, ObjectKey
 from mesh_discovery.config._snapshot import Snapshot
 from mesh_discovery.config.kinds._mesh_networks import MESH_NETWORKS, MeshNetworksSpec
 from mesh_discovery.config.kinds._service_entry import ServiceEntrySpec
@@ -33,9 +33,6 @@ from mesh_discovery.model.workloads._service_settings import (
 from mesh_discovery.model.workloads._workload_endpoints import same_pod
 from mesh_discovery.model.workloads._workloads import Workloads
 
-SourceKey = tuple[str, str, str]
-"""Kind, namespace and name of the object that services are made of."""
-
 _SOURCES = (ServiceEntrySpec, KubernetesServiceSpec)
 
 
@@ -45,7 +42,7 @@ class ServiceInputs:
 
     sources: tuple[ConfigObject, ...]
     """The ServiceEntries and Kubernetes services, oldest first."""
-    by_key: Mapping[SourceKey, ConfigObject]
+    by_key: Mapping[ObjectKey, ConfigObject]
     """They by kind, namespace and name."""
     entries: tuple[ConfigObject, ...]
     services: tuple[ConfigObject, ...]
@@ -137,7 +134,7 @@ def _sources(
 
 def _by_key_after(
     before: ServiceInputs, sources: tuple[ConfigObject, ...]
-) -> Mapping[SourceKey, ConfigObject]:
+) -> Mapping[ObjectKey, ConfigObject]:
     changed = edits(before.sources, sources)
     if not changed:
         return before.by_key

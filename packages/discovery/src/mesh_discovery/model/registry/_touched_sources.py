@@ -3,14 +3,14 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from mesh_discovery.config._objects import ConfigObject
+from mesh_discovery.config._objects import ConfigObject, ObjectKey
 from mesh_discovery.config.kinds._service_entry import ServiceEntrySpec
 from mesh_discovery.config.kinds.kubernetes._service import KUBERNETES_SERVICE
 from mesh_discovery.model._auto_addresses import Key
 from mesh_discovery.model._services import Service
-from mesh_discovery.model.kubernetes._cluster import service_of
+from mesh_discovery.model.kubernetes._cluster import Name, name_of, service_of
 from mesh_discovery.model.kubernetes._kubernetes_services import ClusterObjects
-from mesh_discovery.model.registry._service_inputs import ServiceInputs, SourceKey
+from mesh_discovery.model.registry._service_inputs import ServiceInputs
 from mesh_discovery.model.workloads._object_changes import changed_objects
 from mesh_discovery.model.workloads._service_settings import Place
 from mesh_discovery.model.workloads._workload_endpoints import same_pod
@@ -20,8 +20,8 @@ from mesh_discovery.model.workloads._workloads import labels_of
 def touched_sources(
     old: ServiceInputs,
     new: ServiceInputs,
-    made: Mapping[SourceKey, tuple[Service, ...]],
-) -> Mapping[SourceKey, ConfigObject] | None:
+    made: Mapping[ObjectKey, tuple[Service, ...]],
+) -> Mapping[ObjectKey, ConfigObject] | None:
     """Return the sources whose services may be different now; None: any.
 
     made: the services of each source before.
@@ -44,8 +44,8 @@ def _changed_reports(old: ServiceInputs, new: ServiceInputs) -> set[Place]:
 
 
 def _with_addresses(
-    places: set[Place], made: Mapping[SourceKey, tuple[Service, ...]]
-) -> set[SourceKey]:
+    places: set[Place], made: Mapping[ObjectKey, tuple[Service, ...]]
+) -> set[ObjectKey]:
     """Return the sources of services with an endpoint at one of these places."""
     if not places:
         return set()
@@ -63,7 +63,7 @@ def _with_addresses(
 _SERVICE = f"{KUBERNETES_SERVICE.name}.{KUBERNETES_SERVICE.group}"
 
 
-def _of_slices(old: ClusterObjects, new: ClusterObjects) -> set[SourceKey]:
+def _of_slices(old: ClusterObjects, new: ClusterObjects) -> set[ObjectKey]:
     """Return the keys of the services whose slices or Endpoints changed."""
     changed = [
         each
@@ -80,13 +80,13 @@ class _Wanted:
 
     workloads: Mapping[str, Sequence[Mapping[str, str]]]
     """The labels of the workloads that came, went or changed, by namespace."""
-    pods: frozenset[tuple[str, str]]
+    pods: frozenset[Name]
     allocated: frozenset[Key]
 
     @classmethod
     def of(cls, old: ServiceInputs, new: ServiceInputs) -> "_Wanted":
         found: dict[str, list[Mapping[str, str]]] = {}
-        pods: set[tuple[str, str]] = set()
+        pods: set[Name] = set()
         for objects in changed_objects(old.cluster.entries.objects, new.cluster.entries.objects):
             for each in objects:
                 found.setdefault(each.namespace, []).append(labels_of(each))
@@ -95,7 +95,7 @@ class _Wanted:
         ):
             for each in objects:
                 found.setdefault(each.namespace, []).append(labels_of(each))
-                pods.add((each.namespace, each.name))
+                pods.add(name_of(each))
         places = frozenset[Key]()
         if old.allocated is not new.allocated:
             places = frozenset(
@@ -105,7 +105,7 @@ class _Wanted:
             )
         return cls(workloads=found, pods=frozenset(pods), allocated=places)
 
-    def keys(self, inputs: ServiceInputs) -> set[SourceKey]:
+    def keys(self, inputs: ServiceInputs) -> set[ObjectKey]:
         """Return the sources that look for them; costs what these are, but for allocations."""
         found = {
             key

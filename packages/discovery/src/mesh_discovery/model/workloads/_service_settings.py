@@ -39,9 +39,14 @@ class ServiceSettings:
     A change of it concerns the services that have the address, and no others.
     """
 
-    def network_of_pod(self, address: str, given: str = "") -> str:
-        """Return the network of an endpoint in the cluster, of which its label says `given`."""
-        return self.networks.network_of(address, given or self.cluster_network, cluster=CLUSTER)
+    def network_of_pod(self, address: str, given: str = "", *, cluster: str = "") -> str:
+        """Return the network of an endpoint in a cluster, of which its label says `given`.
+
+        cluster: empty for the only one.
+        """
+        return self.networks.network_of(
+            address, given or self.cluster_network, cluster=cluster or CLUSTER
+        )
 
 
 def node_localities(nodes: Sequence[ConfigObject]) -> Mapping[str, str]:

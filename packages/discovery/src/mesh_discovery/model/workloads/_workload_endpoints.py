@@ -28,6 +28,7 @@ def entry_endpoint(
     settings: ServiceSettings,
     *,
     workload: str,
+    cluster: str = "",
     labels: Mapping[str, str] | None = None,
     health: Health = Health.HEALTHY,
 ) -> Endpoint:
@@ -40,6 +41,7 @@ def entry_endpoint(
         address=entry.address,
         ports=tuple(sorted(entry.ports.items())),
         namespace=namespace,
+        cluster=cluster,
         labels=tuple(sorted(own.items())),
         network=settings.networks.network_of(
             entry.address, own.get(NETWORK_LABEL) or entry.network
@@ -62,6 +64,7 @@ def workload_endpoint(item: ConfigObject, settings: ServiceSettings) -> Endpoint
         item.namespace,
         settings,
         workload=item.name,
+        cluster=item.origin.cluster,
         labels=labels_of(item),
         health=entry_health(item),
     )
@@ -102,7 +105,10 @@ def pod_endpoint(
         has_named_ports_only=bool(ports),
         namespace=pod.namespace,
         labels=pod.labels,
-        network=settings.network_of_pod(address, labels.get(NETWORK_LABEL, "")),
+        cluster=pod.origin.cluster,
+        network=settings.network_of_pod(
+            address, labels.get(NETWORK_LABEL, ""), cluster=pod.origin.cluster
+        ),
         locality=label_locality(labels) or settings.localities.get(spec.node_name, ""),
         service_account=spec.service_account_name or "default",
         workload=_workload_name(pod, labels),

@@ -148,7 +148,7 @@ class _Placed:
 
 
 def _named(item: ConfigObject) -> str:
-    return f"{item.kind} {item.namespace}/{item.name} ({item.file}:{item.line})"
+    return f"{item.kind} {item.namespace}/{item.name} ({item.place})"
 
 
 def port_numbers(item: ConfigObject) -> list[int]:

@@ -30,7 +30,7 @@ def unused_sidecars(model: MeshModel, *, captured: bool) -> Iterator[Problem]:
             if older is not item:
                 yield item.problem(
                     ("metadata", "name"),
-                    f"no proxy has this one: {older.name} ({older.file}:{older.line}) comes first "
+                    f"no proxy has this one: {older.name} ({older.place}) comes first "
                     "for the workloads of the namespace; give one of the two a workloadSelector",
                 )
         yield from _hosts(item, spec, model)

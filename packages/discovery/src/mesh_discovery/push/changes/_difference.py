@@ -54,7 +54,7 @@ def difference(old: MeshModel | None, new: MeshModel) -> PushRequest | None:
     }
     objects = old.rules.differences(new.rules)
     rules = {
-        ConfigKey(kind.partition(".")[0], name, namespace) for kind, namespace, name in objects
+        ConfigKey(kind.partition(".")[0], name, namespace) for kind, namespace, name, _ in objects
     }
     of_workloads = old.workload_rules.differing(new.workload_rules) | _of_other_keys(old, new)
     workload_rules = {ConfigKey(kind, name, namespace) for kind, namespace, name in of_workloads}

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from mesh_discovery._edits import edits
+from mesh_discovery.config._objects import ObjectKey
 from mesh_discovery.config.kinds.sidecar._kind import SIDECAR
 from mesh_discovery.model._model import (
     MeshModel,
     changed_services,
     only_endpoints_differ,
 )
-from mesh_discovery.model._rule_objects import RuleKey
 from mesh_discovery.model._service_facts import ChangedServices
 from mesh_discovery.model._services import Service
 from mesh_discovery.model.virtual_services._virtual_services import VirtualService
@@ -37,7 +37,7 @@ class ModelChange:
         return changed_services(self.old, self.new)
 
     @cached_property
-    def rules(self) -> frozenset[RuleKey]:
+    def rules(self) -> frozenset[ObjectKey]:
         """The objects of traffic rules that differ."""
         return self.old.rules.differing(self.new.rules)
 
@@ -61,7 +61,7 @@ class ModelChange:
     @cached_property
     def same_connections(self) -> bool:
         """Whether rules for connections that are not looked into as HTTP are the same in both."""
-        if not all(kind.startswith(_ABOUT_REQUESTS) for kind, _, _ in self.rules):
+        if not all(kind.startswith(_ABOUT_REQUESTS) for kind, *_ in self.rules):
             return False
         changed = edits(self.old.virtual_services.all, self.new.virtual_services.all)
         return not any(each.spec.tls or each.spec.tcp for each in (*changed.gone, *changed.come))
@@ -69,7 +69,7 @@ class ModelChange:
     @cached_property
     def same_sidecars(self) -> bool:
         """Whether settings are the same in both, and of rules the Sidecar objects."""
-        return self.same_settings and not any(kind == _SIDECAR for kind, _, _ in self.rules)
+        return self.same_settings and not any(kind == _SIDECAR for kind, *_ in self.rules)
 
     @cached_property
     def same_virtual_services(self) -> bool:

@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mesh_configfile import Problem
-from mesh_discovery.config._file_content import FileContent, ObjectKey, duplicate, object_key
-from mesh_discovery.config._objects import ConfigObject
+from mesh_discovery.config._file_content import FileContent, duplicate, object_key
+from mesh_discovery.config._objects import ConfigObject, ObjectKey
 from mesh_discovery.sources._reading import WrongFile
 
 

@@ -104,6 +104,5 @@ def group_entry(
         labels=tuple(sorted(labels.items())),
         annotations=tuple(sorted(annotations.items())),
         created=datetime.fromtimestamp(connected_at, UTC).isoformat(),
-        file=group.file,
-        line=group.line,
+        origin=group.origin,
     )

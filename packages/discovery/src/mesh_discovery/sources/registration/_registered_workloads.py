@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from mesh_discovery._registration_limits import LIMITS, RegistrationLimits
-from mesh_discovery.config._objects import ConfigObject
+from mesh_discovery.config._objects import ConfigObject, ObjectKey
 from mesh_discovery.config._snapshot import Snapshot
 from mesh_discovery.config.kinds._workload_entry import WORKLOAD_ENTRY
 from mesh_discovery.config.kinds._workload_group import WORKLOAD_GROUP
@@ -178,7 +178,7 @@ class RegisteredWorkloads:
             return ()
         groups = {(each.namespace, each.name): each for each in snapshot.of_kind(WORKLOAD_GROUP)}
         own = {each.key for each in snapshot.of_kind(WORKLOAD_ENTRY)}
-        entries: dict[tuple[str, str, str], ConfigObject] = {}
+        entries: dict[ObjectKey, ConfigObject] = {}
         for key, each in self._registered.items():
             group = groups.get((key.namespace, key.group))
             if group is not None:
