@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mesh_discovery._edits import edits, replacements, with_replaced
+from mesh_discovery._edits import edits, edits_in_order, replacements, with_replaced
 
 ELEMENTS = [[number // 2] for number in range(40)]
 """Pairs of equal elements that are not the same."""
@@ -39,6 +39,42 @@ def test_edits_are_what_one_of_two_sequences_has_alone(
     assert identities(gone) == [each for each in identities(before) if each not in here]
     assert identities(come) == [each for each in identities(after) if each not in known]
     assert bool(edits(before, after)) is (known != here)
+
+
+@given(
+    st.one_of(
+        EDITED,
+        st.tuples(SEQUENCES, SEQUENCES),
+        SEQUENCES.flatmap(lambda elements: st.tuples(st.just(elements), st.permutations(elements))),
+    )
+)
+def test_what_no_edit_in_order_names_is_in_both_sequences_in_the_same_order(
+    pair: tuple[list[list[int]], list[list[int]]],
+) -> None:
+    before, after = pair
+    gone, come = (set(identities(each)) for each in edits_in_order(before, after))
+    left = [each for each in identities(before) if each not in gone]
+    assert left == [each for each in identities(after) if each not in come]
+    assert gone >= set(identities(before)) - set(identities(after))
+    assert come >= set(identities(after)) - set(identities(before))
+    assert gone <= set(identities(before))
+    assert come <= set(identities(after))
+
+
+@given(EDITED)
+def test_edits_in_order_are_the_edits_where_others_keep_their_order(
+    pair: tuple[list[list[int]], list[list[int]]],
+) -> None:
+    before, after = pair
+    kept = set(identities(before)) & set(identities(after))
+    in_order = [each for each in identities(before) if each in kept] == [
+        each for each in identities(after) if each in kept
+    ]
+    if in_order:
+        gone, come = edits_in_order(before, after)
+        wanted = edits(before, after)
+        assert identities(gone) == identities(wanted.gone)
+        assert identities(come) == identities(wanted.come)
 
 
 @given(SEQUENCES, SEQUENCES)

@@ -35,11 +35,25 @@ def edits(before: Sequence[_T], after: Sequence[_T]) -> Edits[_T]:
         places = list(compress(count(), map(is_not, before, after)))
         if len(places) <= _FEW:
             return _but_moved([before[at] for at in places], [after[at] for at in places])
-    shorter = min(len(before), len(after))
-    first = next(compress(count(), map(is_not, before, after)), shorter)
-    last = next(compress(count(), map(is_not, reversed(before), reversed(after))), shorter)
-    last = min(last, shorter - first)
-    return _but_moved(before[first : len(before) - last], after[first : len(after) - last])
+    return _but_moved(*_middles(before, after))
+
+
+def edits_in_order(before: Sequence[_T], after: Sequence[_T]) -> Edits[_T]:
+    """Return the same, and of elements whose order among the others is another now, too.
+
+    All others are in both sequences, in the same order.
+    """
+    changed = replacements(before, after)
+    if changed is not None:
+        gone, come = [old for old, _ in changed], [new for _, new in changed]
+        if set(map(id, gone)).isdisjoint(map(id, come)):
+            return Edits(gone, come)
+    one, other = _middles(before, after)
+    found = _but_moved(one, other)
+    gone_ids, come_ids = set(map(id, found.gone)), set(map(id, found.come))
+    stayed = [each for each in one if id(each) not in gone_ids]
+    here = [each for each in other if id(each) not in come_ids]
+    return found if all(map(is_, stayed, here)) else Edits([*one], [*other])
 
 
 def replacements(before: Sequence[_T], after: Sequence[_T]) -> list[tuple[_T, _T]] | None:
@@ -62,6 +76,15 @@ def with_replaced(elements: tuple[_T, ...], changes: Iterable[tuple[_T, _T]]) ->
         if at is not None:
             found[at] = new
     return tuple(found)
+
+
+def _middles(before: Sequence[_T], after: Sequence[_T]) -> tuple[Sequence[_T], Sequence[_T]]:
+    """Return what is left of both without what they begin and end with alike."""
+    shorter = min(len(before), len(after))
+    first = next(compress(count(), map(is_not, before, after)), shorter)
+    last = next(compress(count(), map(is_not, reversed(before), reversed(after))), shorter)
+    last = min(last, shorter - first)
+    return before[first : len(before) - last], after[first : len(after) - last]
 
 
 def _but_moved(before: Sequence[_T], after: Sequence[_T]) -> Edits[_T]:

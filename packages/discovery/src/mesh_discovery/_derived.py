@@ -1,0 +1,157 @@
+"""Values that are made of objects by a key; an edit makes only those anew that it is about.
+
+The one rule is that what is kept is what a fresh start would make: however objects came to be as
+they are, the values are equal to those that are made of them with nothing before. See
+docs/decisions/0057-what-is-kept-after-an-edit.md.
+"""
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from operator import is_
+from typing import Any, Generic, Protocol, TypeVar
+
+from mesh_discovery._edits import edits_in_order
+
+_O = TypeVar("_O")
+_K = TypeVar("_K", bound=Hashable)
+_V = TypeVar("_V")
+_Groups = Mapping[_K, tuple[_O, ...]]
+
+
+@dataclass(frozen=True)
+class Derived(Generic[_O, _K, _V]):
+    """Values by key, and the objects that they are made of. The order of keys means nothing."""
+
+    objects: tuple[_O, ...] = ()
+    """All, in order."""
+    groups: Mapping[_K, tuple[_O, ...]] = field(default_factory=dict, repr=False)
+    """The objects of each key, in order."""
+    values: Mapping[_K, _V] = field(default_factory=dict, repr=False)
+    """The same mapping as before if no value was made or is gone."""
+    settings: object = None
+    """What all values depend on beside their objects."""
+    touched: frozenset[_K] = frozenset()
+    """The keys whose values were made or are gone since the ones before."""
+
+
+def derive(
+    objects: Iterable[_O],
+    key: Callable[[_O], _K | None],
+    make: Callable[[_K, tuple[_O, ...]], _V],
+    *,
+    before: Derived[_O, _K, _V] | None,
+    settings: object = None,
+    same: Callable[[_O, _O], bool] = is_,
+) -> Derived[_O, _K, _V]:
+    """Make a value for each key of objects; those before are kept where they are right.
+
+    key: returns what an object is sorted by; None: no value is made of it. make: is given a key and
+        its objects in order, and depends on nothing else but the settings. before: the values of
+        the objects before; of other settings, none is kept. same: tells whether two objects of one
+        key lead to the same value, in each other's place.
+    """
+    known: Derived[_O, _K, _V] = (
+        before if before is not None and before.settings == settings else Derived()
+    )
+    objects = tuple(objects)
+    groups, edited = _regrouped(known.objects, known.groups, objects, key)
+    touched = _not_same(edited, known.groups, groups, same)
+    values = known.values
+    if touched:
+        found = dict(values)
+        for each in touched:
+            if each in groups:
+                found[each] = make(each, groups[each])
+            else:
+                del found[each]
+        values = found
+    return Derived(objects, groups, values, settings, touched)
+
+
+def grouped(
+    objects: Iterable[_O],
+    key: Callable[[_O], _K | None],
+    *,
+    before: Derived[_O, _K, tuple[_O, ...]],
+    same: Callable[[_O, _O], bool],
+) -> Derived[_O, _K, tuple[_O, ...]]:
+    """Sort objects by key: the values are the groups themselves, of the objects as they are now.
+
+    So what is touched is told apart from what was only read again and is the `same`.
+    """
+    objects = tuple(objects)
+    groups, edited = _regrouped(before.objects, before.groups, objects, key)
+    touched = _not_same(edited, before.groups, groups, same)
+    return Derived(objects, groups, groups, None, touched)
+
+
+class _View(Protocol[_O, _K, _V]):
+    """An instance of a class that is made of derived values alone."""
+
+    made: Derived[_O, _K, _V]
+
+
+_W = TypeVar("_W", bound=_View[Any, Any, Any])
+
+
+def view(
+    make: Callable[[Derived[_O, _K, _V]], _W], made: Derived[_O, _K, _V], before: _W | None
+) -> _W:
+    """Return what a class makes of derived values: the one before if it is made of the same."""
+    if before is None or before.made.values is not made.values:
+        return make(made)
+    before.made = made  # of objects that were read again; the next edit is compared with these
+    return before
+
+
+def _regrouped(
+    before: Sequence[_O],
+    groups: _Groups[_K, _O],
+    after: tuple[_O, ...],
+    key: Callable[[_O], _K | None],
+) -> tuple[_Groups[_K, _O], Iterable[_K]]:
+    """Return the objects of each key after edits, and the keys with others or in another order."""
+    gone, come = edits_in_order(before, after)
+    arrived: dict[_K, list[_O]] = {}
+    for each in come:
+        if (where := key(each)) is not None:
+            arrived.setdefault(where, []).append(each)
+    edited = {where: None for each in gone if (where := key(each)) is not None}
+    edited.update(dict.fromkeys(arrived))
+    if not edited:
+        return groups, ()
+    found, gone_ids = dict(groups), set(map(id, gone))
+    mixed: dict[int, _K] = {}
+    for where in edited:
+        left = [each for each in found.pop(where, ()) if id(each) not in gone_ids]
+        here = arrived.get(where, [])
+        if left and here:
+            mixed.update((id(each), where) for each in (*left, *here))
+        if left or here:
+            found[where] = (*left, *here)
+    if mixed:
+        found.update(_in_order(after, mixed))
+    return found, edited
+
+
+def _in_order(objects: Iterable[_O], wanted: Mapping[int, _K]) -> _Groups[_K, _O]:
+    """Return the wanted of some objects, by their identities, in the objects' order."""
+    found: dict[_K, list[_O]] = {}
+    for each in objects:
+        if (where := wanted.get(id(each))) is not None:
+            found.setdefault(where, []).append(each)
+    return {where: tuple(items) for where, items in found.items()}
+
+
+def _not_same(
+    edited: Iterable[_K],
+    before: _Groups[_K, _O],
+    after: _Groups[_K, _O],
+    same: Callable[[_O, _O], bool],
+) -> frozenset[_K]:
+    return frozenset(
+        each
+        for each in edited
+        if len(old := before.get(each, ())) != len(new := after.get(each, ()))
+        or not all(map(same, old, new))
+    )
