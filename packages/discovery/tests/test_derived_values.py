@@ -127,6 +127,20 @@ def test_nothing_is_made_that_was_not_edited() -> None:
     assert asked == ["b"]
 
 
+def test_what_depends_on_something_else_is_made_again_when_it_is_told() -> None:
+    said = {"a": "x", "b": "x"}
+    objects = (Item("a", "1"), Item("b", "1"))
+
+    def make(key: str, _items: tuple[Item, ...]) -> str:
+        return said[key]
+
+    made = derive(objects, key_of, make, before=None)
+    said = {"a": "y", "b": "y", "c": "y"}
+    now = derive(objects, key_of, make, before=made, also=("b", "c"))
+    assert now.values == {"a": "x", "b": "y"}
+    assert now.touched == {"b"}
+
+
 class Texts:
     """A class of derived values."""
 

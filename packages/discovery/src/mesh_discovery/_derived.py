@@ -42,20 +42,24 @@ def derive(
     before: Derived[_O, _K, _V] | None,
     settings: object = None,
     same: Callable[[_O, _O], bool] = is_,
+    also: Iterable[_K] = (),
 ) -> Derived[_O, _K, _V]:
     """Make a value for each key of objects; those before are kept where they are right.
 
     key: returns what an object is sorted by; None: no value is made of it. make: is given a key and
-        its objects in order, and depends on nothing else but the settings. before: the values of
-        the objects before; of other settings, none is kept. same: tells whether two objects of one
-        key lead to the same value, in each other's place.
+        its objects in order, and depends on nothing else but the settings and what `also` tells
+        of. before: the values of the objects before; of other settings, none is kept. same: tells
+        whether two objects of one key lead to the same value, in each other's place. also: the
+        keys of which something else is another now.
     """
     known: Derived[_O, _K, _V] = (
         before if before is not None and before.settings == settings else Derived()
     )
     objects = tuple(objects)
     groups, edited = _regrouped(known.objects, known.groups, objects, key)
-    touched = _not_same(edited, known.groups, groups, same)
+    touched = _not_same(edited, known.groups, groups, same).union(
+        each for each in also if each in groups
+    )
     values = known.values
     if touched:
         found = dict(values)

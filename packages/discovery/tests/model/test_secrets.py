@@ -55,7 +55,7 @@ def test_name_of_a_secret_has_a_namespace_or_means_the_routers(
 
 
 def test_certificate_is_that_of_the_secret_of_the_name() -> None:
-    secrets = Secrets((secret("a", **PAIR), secret("a", "other", x="y")))
+    secrets = Secrets.of((secret("a", **PAIR), secret("a", "other", x="y")))
     found = secrets.find(SecretName("shop", "a"))
     assert found == KeyPair(chain_pem=ISSUED.chain_pem, key_pem=ISSUED.key_pem)
     assert "PRIVATE" not in repr(found)
@@ -63,14 +63,14 @@ def test_certificate_is_that_of_the_secret_of_the_name() -> None:
 
 @pytest.mark.parametrize("of", ["a", "a-cacert"])
 def test_roots_are_in_the_same_secret_or_in_one_of_their_own(of: str) -> None:
-    secrets = Secrets((secret(of, **ROOTS),))
+    secrets = Secrets.of((secret(of, **ROOTS),))
     found = secrets.find(SecretName("shop", "a-cacert"))
     assert found == Roots(roots_pem=AUTHORITY.root_pem)
 
 
 def test_roots_of_their_own_come_first() -> None:
     other = Authority().root_pem.decode()
-    secrets = Secrets((secret("a", **PAIR, **ROOTS), secret("a-cacert", cacert=other)))
+    secrets = Secrets.of((secret("a", **PAIR, **ROOTS), secret("a-cacert", cacert=other)))
     assert secrets.find(SecretName("shop", "a-cacert")) == Roots(roots_pem=other.encode())
 
 
@@ -89,7 +89,7 @@ def test_roots_of_their_own_come_first() -> None:
 def test_name_without_a_usable_secret_has_the_reason(
     found: tuple[ConfigObject, ...], asked: str, reason: str
 ) -> None:
-    answer = Secrets(found).find(SecretName("shop", asked))
+    answer = Secrets.of(found).find(SecretName("shop", asked))
     assert isinstance(answer, NoSecret)
     assert reason in answer.reason
 
@@ -99,8 +99,8 @@ def test_secrets_that_differ_are_named_and_equal_ones_are_kept() -> None:
     before = Secrets.of((kept, secret("changed", x="1"), secret("gone"), secret("same", x="2")))
     after = Secrets.of((kept, secret("changed", x="2"), secret("come"), secret("same", x="2")))
     assert before.differing(after) == {("shop", "changed"), ("shop", "gone"), ("shop", "come")}
-    assert Secrets.of([kept], Secrets((kept,))).differing(Secrets((kept,))) == frozenset()
-    first = Secrets((kept,))
+    assert Secrets.of([kept], Secrets.of((kept,))).differing(Secrets.of((kept,))) == frozenset()
+    first = Secrets.of((kept,))
     assert Secrets.of([kept], first) is first
 
 

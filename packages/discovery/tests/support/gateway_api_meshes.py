@@ -81,7 +81,7 @@ def _secrets() -> Secrets:
     """Make the Secrets shop of the namespaces shop and certs."""
     issued = Authority().issue("shop.example")
     values = {"tls.crt": issued.chain_pem.decode(), "tls.key": issued.key_pem.decode()}
-    return Secrets(
+    return Secrets.of(
         tuple(
             ConfigObject(
                 kind="Secret",

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
-from mesh_discovery._edits import replacements
+from mesh_discovery._derived import Derived, derive, view
 from mesh_discovery.config._objects import ConfigObject
 from mesh_discovery.config.kinds.gateway._spec import GatewaySpec
 from mesh_discovery.model._services import Labels
@@ -18,6 +18,10 @@ OWN_NAMESPACE = ("internal.istio.io/gateway-semantics", "gateway")
 """The annotation of a Gateway that is only for routers of its own namespace."""
 OF_SERVICES = "internal.istio.io/gateway-service"
 """The annotation that names the hosts, with commas between, whose endpoints are the routers."""
+
+
+_ALL = "all"
+"""The key of all of them: their order counts, and there are few."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,11 +56,9 @@ class Gateway:
 class Gateways:
     """All Gateways, oldest first."""
 
-    def __init__(self, objects: tuple[ConfigObject, ...], *, own_namespace_only: bool) -> None:
-        """own_namespace_only: a Gateway is for routers of its own namespace alone."""
-        self._objects = objects
-        self._own_namespace_only = own_namespace_only
-        self.gateways = tuple(_gateways(objects, own_namespace_only=own_namespace_only))
+    def __init__(self, made: Derived[ConfigObject, str, tuple[Gateway, ...]]) -> None:
+        self.made = made
+        self.gateways = made.values.get(_ALL, ())
         """Oldest first."""
 
     @classmethod
@@ -67,15 +69,18 @@ class Gateways:
         *,
         own_namespace_only: bool,
     ) -> "Gateways":
-        """Return the gateways of these objects: those before, if they are of the same objects."""
-        objects = tuple(objects)
-        if (
-            before is not None
-            and before._own_namespace_only == own_namespace_only
-            and replacements(before._objects, objects) == []
-        ):
-            return before
-        return cls(objects, own_namespace_only=own_namespace_only)
+        """Return the gateways of these objects: those before, if they are of the same objects.
+
+        own_namespace_only: a Gateway is for routers of its own namespace alone.
+        """
+        made = derive(
+            objects,
+            lambda _: _ALL,
+            lambda _, items: tuple(_gateways(items, own_namespace_only=own_namespace_only)),
+            settings=own_namespace_only,
+            before=before.made if before is not None else None,
+        )
+        return view(cls, made, before)
 
     def of_router(
         self, namespace: str, labels: Labels, hosts: Collection[str] = ()
@@ -90,7 +95,7 @@ class Gateways:
 
         Those of the Gateway API are never meant for routers of other namespaces.
         """
-        if not self._own_namespace_only:
+        if not self.made.settings:
             return ()
         return tuple(
             each
@@ -123,7 +128,7 @@ class Gateways:
 
     @cached_property
     def _objects_by_key(self) -> dict[tuple[str, str], ConfigObject]:
-        return {(each.namespace, each.name): each for each in self._objects}
+        return {(each.namespace, each.name): each for each in self.made.objects}
 
 
 def _gateways(objects: Iterable[ConfigObject], *, own_namespace_only: bool) -> Iterable[Gateway]:
@@ -139,4 +144,4 @@ def _gateways(objects: Iterable[ConfigObject], *, own_namespace_only: bool) -> I
             )
 
 
-NO_GATEWAYS = Gateways((), own_namespace_only=False)
+NO_GATEWAYS = Gateways.of((), own_namespace_only=False)

@@ -61,9 +61,17 @@ Differing: TypeAlias = tuple[ConfigObject | None, ConfigObject | None]
 def same_objects(before: Sequence[ConfigObject], after: Sequence[ConfigObject]) -> bool:
     """Tell whether objects say the same; where they stand in files means nothing."""
     changed = replacements(before, after)
-    return changed is not None and all(
-        old.spec is new.spec and old.key == new.key for old, new in changed
-    )
+    return changed is not None and all(same_spec(old, new) for old, new in changed)
+
+
+def same_spec(one: ConfigObject, other: ConfigObject) -> bool:
+    """Tell whether an object only stands elsewhere in files, or has other labels."""
+    return one.spec is other.spec and one.key == other.key
+
+
+def says_the_same(one: ConfigObject, other: ConfigObject) -> bool:
+    """Tell whether nothing of an object is another that can have an effect."""
+    return one.key == other.key and content_of(one) == content_of(other)
 
 
 def _differences(

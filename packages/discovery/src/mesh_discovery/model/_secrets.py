@@ -10,8 +10,9 @@ from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import cast
 
-from mesh_discovery._edits import replacements
+from mesh_discovery._derived import Derived, derive, view
 from mesh_discovery.config._objects import ConfigObject
 from mesh_discovery.config.kinds.kubernetes._key_material import (
     refused_key,
@@ -88,21 +89,20 @@ def parse_secret_name(text: str, namespace: str) -> SecretName | None:
 class Secrets:
     """All Secrets, by namespace and name."""
 
-    def __init__(self, objects: tuple[ConfigObject, ...] = ()) -> None:
-        self._objects = objects
-        self._by_key = {
-            (each.namespace, each.name): each.spec
-            for each in objects
-            if isinstance(each.spec, SecretFields)
-        }
+    def __init__(self, made: Derived[ConfigObject, tuple[str, str], SecretFields]) -> None:
+        self.made = made
+        self._by_key = made.values
 
     @classmethod
     def of(cls, objects: Iterable[ConfigObject], before: "Secrets | None" = None) -> "Secrets":
         """Return the Secrets of these objects: those before, if they are of the same objects."""
-        objects = tuple(objects)
-        if before is not None and replacements(before._objects, objects) == []:
-            return before
-        return cls(objects)
+        made = derive(
+            objects,
+            _key,
+            lambda _, items: cast("SecretFields", items[-1].spec),
+            before=before.made if before is not None else None,
+        )
+        return view(cls, made, before)
 
     def find(self, name: SecretName) -> KeyPair | Roots | NoSecret:
         """Return the certificate or the roots that a name means."""
@@ -175,6 +175,10 @@ class Secrets:
         )
 
 
+def _key(item: ConfigObject) -> tuple[str, str] | None:
+    return (item.namespace, item.name) if isinstance(item.spec, SecretFields) else None
+
+
 def _missing(namespace: str, name: str) -> NoSecret:
     return NoSecret(reason=f"there is no Secret {name} in the namespace {namespace}")
 
@@ -185,4 +189,4 @@ def secrets_of(name: SecretName) -> frozenset[tuple[str, str]]:
     return frozenset({(name.namespace, name.name), (name.namespace, plain)})
 
 
-NO_SECRETS = Secrets()
+NO_SECRETS = Secrets.of(())

@@ -1,8 +1,9 @@
 """The objects of a cluster that endpoints of its services come from, found by service and pod."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
+from mesh_discovery._derived import Derived, grouped
 from mesh_discovery.config._objects import ConfigObject
 from mesh_discovery.config.kinds.kubernetes._endpoint_slice import (
     SERVICE_NAME_LABEL,
@@ -10,48 +11,38 @@ from mesh_discovery.config.kinds.kubernetes._endpoint_slice import (
     TargetReference,
 )
 from mesh_discovery.config.kinds.kubernetes._endpoints import EndpointsFields
-from mesh_discovery.model.workloads._object_changes import changed_objects
+from mesh_discovery.model.workloads._object_changes import same_content
 from mesh_discovery.model.workloads._workload_endpoints import same_pod
 
 Name = tuple[str, str, str]
 """Namespace and name, and the cluster."""
 _ServicesOfPods = Mapping[str, Mapping[tuple[str, str], frozenset[Name]]]
 """By the namespaces of the pods, then by their names and clusters."""
+_Grouped = Derived[ConfigObject, Name, tuple[ConfigObject, ...]]
 
 
 @dataclass(frozen=True)
 class ByService:
     """EndpointSlices or Endpoints by the service that they belong to."""
 
-    objects: tuple[ConfigObject, ...] = ()
-    by_service: Mapping[Name, tuple[ConfigObject, ...]] = field(default_factory=dict, repr=False)
+    made: _Grouped = field(default_factory=Derived)
     by_pod: _ServicesOfPods = field(default_factory=dict, repr=False)
     """The services with an endpoint that says to be a pod."""
 
     @classmethod
-    def of(cls, objects: tuple[ConfigObject, ...], *, before: "ByService") -> "ByService":
+    def of(cls, objects: Iterable[ConfigObject], *, before: "ByService") -> "ByService":
         """Sort objects by service; those of services without a change are taken over."""
-        gone, come = changed_objects(before.objects, objects)
-        if not gone and not come:
-            return before if objects is before.objects else replace(before, objects=objects)
-        if len(come) > len(before.objects):
-            found = _by_service(objects)
-            return cls(objects, found, _by_pod({}, {}, found))
-        found = dict(before.by_service)
-        edited = {each.key for each in (*gone, *come)}
-        services = {service_of(each) for each in (*gone, *come)}
-        for service in services:
-            kept = [each for each in found.pop(service, ()) if each.key not in edited]
-            kept += [each for each in come if service_of(each) == service]
-            if kept:
-                found[service] = tuple(sorted(kept, key=lambda each: each.name))
-        was = {each: before.get(each) for each in services}
-        now = {each: found.get(each, ()) for each in services}
-        return cls(objects, found, _by_pod(before.by_pod, was, now))
+        made = grouped(objects, service_of, before=before.made, same=same_content)
+        return cls(made, _by_pod(before.by_pod, before.made, made))
+
+    @property
+    def objects(self) -> tuple[ConfigObject, ...]:
+        """All of them, as they were read last."""
+        return self.made.objects
 
     def get(self, service: Name) -> tuple[ConfigObject, ...]:
-        """Return the objects of a service."""
-        return self.by_service.get(service, ())
+        """Return the objects of a service, by name."""
+        return tuple(sorted(self.made.values.get(service, ()), key=lambda each: each.name))
 
     def of_pod(self, pod: Name) -> frozenset[Name]:
         """Return the services of which an endpoint says to be a pod."""
@@ -71,25 +62,14 @@ def service_of(item: ConfigObject) -> Name:
     return item.namespace, name, item.origin.cluster
 
 
-def _by_service(objects: Iterable[ConfigObject]) -> dict[Name, tuple[ConfigObject, ...]]:
-    found: dict[Name, list[ConfigObject]] = {}
-    for each in objects:
-        found.setdefault(service_of(each), []).append(each)
-    return {name: tuple(sorted(items, key=lambda each: each.name)) for name, items in found.items()}
-
-
-_OfServices = Mapping[Name, Sequence[ConfigObject]]
-
-
-def _by_pod(before: _ServicesOfPods, was: _OfServices, now: _OfServices) -> _ServicesOfPods:
+def _by_pod(before: _ServicesOfPods, was: _Grouped, now: _Grouped) -> _ServicesOfPods:
     """Return the services of each pod after those of some services are others.
 
     It costs what the namespaces of these pods have.
     """
-    found = dict(before)
     copied: dict[str, dict[tuple[str, str], frozenset[Name]]] = {}
-    for service in was.keys() | now.keys():
-        gone, come = set(targets(was.get(service, ()))), set(targets(now.get(service, ())))
+    for service in now.touched:
+        gone, come = (set(targets(each.values.get(service, ()))) for each in (was, now))
         for namespace, name, cluster in gone ^ come:
             if namespace not in copied:
                 copied[namespace] = dict(before.get(namespace, {}))
@@ -97,37 +77,31 @@ def _by_pod(before: _ServicesOfPods, was: _OfServices, now: _OfServices) -> _Ser
             services = copied[namespace].pop(pod, frozenset()) ^ {service}
             if services:
                 copied[namespace][pod] = services
-    return found | copied
+    return {**before, **copied} if copied else before
 
 
 @dataclass(frozen=True)
 class Pods:
     """Pods by their names."""
 
-    objects: tuple[ConfigObject, ...] = ()
-    by_name: Mapping[Name, ConfigObject] = field(default_factory=dict, repr=False)
+    made: _Grouped = field(default_factory=Derived)
 
     @classmethod
-    def of(cls, objects: tuple[ConfigObject, ...], *, before: "Pods") -> "Pods":
+    def of(cls, objects: Iterable[ConfigObject], *, before: "Pods") -> "Pods":
         """Sort pods by name."""
-        gone, come = changed_objects(before.objects, objects, same_pod)
-        if not gone and not come:
-            return before.read_again(objects)
-        found = dict(before.by_name)
-        for each in gone:
-            del found[name_of(each)]
-        found |= {name_of(each): each for each in come}
-        return cls(objects, found)
+        return cls(grouped(objects, name_of, before=before.made, same=same_pod))
 
-    def read_again(self, objects: tuple[ConfigObject, ...]) -> "Pods":
-        """Return these pods, of objects that say the same."""
-        return self if objects is self.objects else Pods(objects, self.by_name)
+    @property
+    def objects(self) -> tuple[ConfigObject, ...]:
+        """All of them, as they were read last."""
+        return self.made.objects
 
     def target(self, reference: TargetReference | None, of: ConfigObject) -> ConfigObject | None:
         """Return the pod that an endpoint in a slice, or in Endpoints, says to be."""
         if reference is None or reference.kind != "Pod":
             return None
-        return self.by_name.get(_named(reference, of))
+        pods = self.made.values.get(_named(reference, of))
+        return pods[-1] if pods else None
 
 
 def targets(items: Sequence[ConfigObject]) -> Iterator[Name]:

@@ -4,14 +4,15 @@ A policy, a Telemetry or an EnvoyFilter of the root namespace is for the whole m
 its own namespace. What several of them mean together is for each kind to say.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Generic, NamedTuple, TypeVar, cast
 
 import msgspec
 
-from mesh_discovery._edits import replacements
-from mesh_discovery.config._objects import ConfigObject
+from mesh_discovery._derived import Derived, derive
+from mesh_discovery.config._objects import ConfigObject, ObjectKey
 from mesh_discovery.config._snapshot import Snapshot
 from mesh_discovery.config.kinds._kind import Kind
 from mesh_discovery.config.kinds._registry import AnyKind
@@ -20,7 +21,7 @@ from mesh_discovery.config.kinds.authorization_policy._kind import AUTHORIZATION
 from mesh_discovery.config.kinds.envoy_filter._kind import ENVOY_FILTER
 from mesh_discovery.config.kinds.request_authentication._kind import REQUEST_AUTHENTICATION
 from mesh_discovery.config.kinds.telemetry._kind import TELEMETRY
-from mesh_discovery.model._rule_objects import content_of
+from mesh_discovery.model._rule_objects import says_the_same
 from mesh_discovery.model._services import Labels
 
 SpecT = TypeVar("SpecT", bound=msgspec.Struct)
@@ -75,6 +76,31 @@ AnyRule = WorkloadRule[msgspec.Struct]
 _ByNamespace = Mapping[str, tuple[AnyRule, ...]]
 
 
+class _OfKind(NamedTuple):
+    """The rules of one kind by their objects' keys, and the lists of them of each namespace."""
+
+    rules: Derived[ConfigObject, ObjectKey, AnyRule]
+    listed: Derived[ConfigObject, str, tuple[AnyRule, ...]]
+
+    @classmethod
+    def of(cls, objects: Iterable[ConfigObject], *, before: "_OfKind | None") -> "_OfKind":
+        rules = derive(
+            objects,
+            lambda each: each.key,
+            lambda _, items: _rule(items[-1]),
+            before=before.rules if before is not None else None,
+            same=says_the_same,
+        )
+        listed = derive(
+            objects,
+            lambda each: each.namespace,
+            lambda _, items: tuple(rules.values[each.key] for each in items),
+            before=before.listed if before is not None else None,
+            same=says_the_same,
+        )
+        return cls(rules, listed)
+
+
 class WorkloadRules:
     """All such objects of a mesh."""
 
@@ -82,15 +108,8 @@ class WorkloadRules:
         """by_kind: by the kind's name, then by namespace, oldest first."""
         self._by_kind = {name: each for name, each in by_kind.items() if each}
         self._root = root_namespace
-        self.by_name: Mapping[RuleName, AnyRule] = {
-            (kind, each.namespace, each.name): each
-            for kind, by_namespace in self._by_kind.items()
-            for rules in by_namespace.values()
-            for each in rules
-        }
-        """All of them."""
-        self._objects: tuple[Sequence[ConfigObject], ...] = ()
-        """All that it was made of last, to find without looking into them that none changed."""
+        self._kinds: Mapping[str, _OfKind] = {}
+        """What it was made of."""
         self._found: dict[tuple[str, Workload], tuple[AnyRule, ...]] = {}
 
     @classmethod
@@ -101,26 +120,29 @@ class WorkloadRules:
 
         before: those of the model that is replaced; returned itself if nothing differs.
         """
-        objects = tuple(snapshot.of_kind(kind) for kind in WORKLOAD_KINDS)
-        if before is not None and before._root == root_namespace:
-            changed = map(replacements, before._objects, objects)
-            if before._objects and all(each == [] for each in changed):
-                return before
-        known = before.by_name if before is not None else {}
-        found: dict[str, dict[str, tuple[AnyRule, ...]]] = {}
-        for kind, items in zip(WORKLOAD_KINDS, objects, strict=True):
-            listed: dict[str, list[AnyRule]] = {}
-            for item in items:
-                earlier = known.get((kind.name, item.namespace, item.name))
-                same = earlier is not None and content_of(earlier.item) == content_of(item)
-                rule = earlier if earlier is not None and same else _rule(item)
-                listed.setdefault(item.namespace, []).append(rule)
-            found[kind.name] = {namespace: tuple(rules) for namespace, rules in listed.items()}
-        made = cls(found, root_namespace=root_namespace)
+        known = before._kinds if before is not None else {}
+        kinds = {
+            kind.name: _OfKind.of(snapshot.of_kind(kind), before=known.get(kind.name))
+            for kind in WORKLOAD_KINDS
+        }
+        made = cls(
+            {name: each.listed.values for name, each in kinds.items()},
+            root_namespace=root_namespace,
+        )
         if before is not None and before.is_same(made):
             made = before
-        made._objects = objects
+        made._kinds = kinds
         return made
+
+    @cached_property
+    def by_name(self) -> Mapping[RuleName, AnyRule]:
+        """All of them."""
+        return {
+            (kind, each.namespace, each.name): each
+            for kind, by_namespace in self._by_kind.items()
+            for rules in by_namespace.values()
+            for each in rules
+        }
 
     def __bool__(self) -> bool:
         """Tell whether there are any."""

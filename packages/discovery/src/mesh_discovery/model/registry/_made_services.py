@@ -4,9 +4,10 @@ The others are the same Python objects as in the model before, so that comparing
 little where nothing changed.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from mesh_discovery._derived import Derived, derive
 from mesh_discovery._edits import replacements
 from mesh_discovery.config._objects import ConfigObject, ObjectKey
 from mesh_discovery.config._snapshot import Snapshot
@@ -19,18 +20,22 @@ from mesh_discovery.model.registry._combined_services import Combined, combine, 
 from mesh_discovery.model.registry._service_entries import services_of_entry
 from mesh_discovery.model.registry._service_inputs import ServiceInputs, inputs_of
 from mesh_discovery.model.registry._touched_sources import touched_sources
+from mesh_discovery.model.workloads._object_changes import same_content
 from mesh_discovery.model.workloads._service_settings import Place
 
 
 @dataclass(frozen=True, kw_only=True)
 class MadeServices:
-    """The services of a mesh, and by which objects they are there."""
+    """The services of a mesh, by the objects that they are made of."""
 
     inputs: ServiceInputs
-    by_source: Mapping[ObjectKey, tuple[Service, ...]]
+    made: Derived[ConfigObject, ObjectKey, tuple[Service, ...]]
     combined: Combined
-    count: int
-    """Of how many objects services were made, and not taken over."""
+
+    @property
+    def count(self) -> int:
+        """Of how many objects services were made, and not taken over."""
+        return sum(each in self.made.values for each in self.made.touched)
 
     @property
     def services(self) -> tuple[Service, ...]:
@@ -44,7 +49,7 @@ class MadeServices:
 
     def __len__(self) -> int:
         """Return of how many objects there are services."""
-        return len(self.by_source)
+        return len(self.made.values)
 
 
 def made_of(
@@ -75,41 +80,38 @@ def made_of(
 
 def make_services(inputs: ServiceInputs, before: MadeServices | None = None) -> MadeServices:
     """Make the services of a mesh; those of the mesh before are taken over where they can be."""
-    touched = (
-        touched_sources(before.inputs, inputs, before.by_source) if before is not None else None
+    known = before.made if before is not None else None
+    of_sources = known.values if known is not None else {}
+    made = derive(
+        inputs.sources,
+        lambda each: each.key,
+        lambda key, items: _same_if_equal(of_sources.get(key), _services(items[-1], inputs)),
+        before=known,
+        settings=inputs.settings,
+        same=same_content,
+        also=touched_sources(before.inputs, inputs, of_sources) if before is not None else (),
     )
-    if before is not None and touched is not None and _same_keys(before, inputs, touched):
-        return _edited(inputs, before, touched)
-    known = before.by_source if before is not None else {}
-    found: dict[ObjectKey, tuple[Service, ...]] = {}
-    count = 0
-    for each in inputs.sources:
-        kept = known.get(each.key)
-        if kept is None or touched is None or each.key in touched:
-            kept = _same_if_equal(kept, _services(each, inputs))
-            count += 1
-        found[each.key] = kept
-    return MadeServices(
-        inputs=inputs,
-        by_source=found,
-        combined=combine(found, before.combined if before is not None else None),
-        count=count,
-    )
+    return MadeServices(inputs=inputs, made=made, combined=_combined(made, before))
 
 
-def _edited(
-    inputs: ServiceInputs, before: MadeServices, touched: Mapping[ObjectKey, ConfigObject]
-) -> MadeServices:
-    """Return the services after edits that leave all sources, and their order."""
-    found = dict(before.by_source)
-    edited: dict[ObjectKey, tuple[Service, ...]] = {}
-    for key, item in touched.items():
-        edited[key] = found[key] = _same_if_equal(found[key], _services(item, inputs))
-    changed = {key: found[key] for key in edited if found[key] is not before.by_source[key]}
-    combined = recombine(before.combined, before.by_source, changed) if changed else before.combined
-    if combined is None:
-        combined = combine(found, before.combined)
-    return MadeServices(inputs=inputs, by_source=found, combined=combined, count=len(edited))
+def _combined(
+    made: Derived[ConfigObject, ObjectKey, tuple[Service, ...]], before: MadeServices | None
+) -> Combined:
+    """Combine the services of all objects; it costs the edit if that leaves the objects there."""
+    if before is None:
+        return combine(_in_order(made))
+    was, now = before.made.values, made.values
+    found = None
+    if _same_keys(before.made.objects, made.objects):
+        edited = {key: now[key] for key in made.touched if now[key] is not was[key]}
+        found = recombine(before.combined, was, edited) if edited else before.combined
+    return found if found is not None else combine(_in_order(made), before.combined)
+
+
+def _in_order(
+    made: Derived[ConfigObject, ObjectKey, tuple[Service, ...]],
+) -> Mapping[ObjectKey, tuple[Service, ...]]:
+    return {each.key: made.values[each.key] for each in made.objects}
 
 
 def _same_if_equal(
@@ -135,16 +137,7 @@ def _services(item: ConfigObject, inputs: ServiceInputs) -> tuple[Service, ...]:
             return ()
 
 
-def _same_keys(
-    before: MadeServices, inputs: ServiceInputs, touched: Mapping[ObjectKey, ConfigObject]
-) -> bool:
+def _same_keys(before: Sequence[ConfigObject], after: Sequence[ConfigObject]) -> bool:
     """Tell whether the sources are those before, in the same order, but for edits."""
-    old, new = before.inputs.sources, inputs.sources
-    if old is new:
-        return True
-    changed = replacements(old, new)
-    return (
-        changed is not None
-        and all(one.key == other.key for one, other in changed)
-        and touched.keys() <= before.by_source.keys()
-    )
+    changed = replacements(before, after)
+    return changed is not None and all(one.key == other.key for one, other in changed)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from mesh_discovery._edits import edits
+from mesh_discovery._derived import Derived, derive
 from mesh_discovery.config._objects import ConfigObject, ObjectKey
 from mesh_discovery.config.kinds._service_entry import ServiceEntrySpec
 from mesh_discovery.config.kinds.kubernetes._service import KubernetesServiceSpec
@@ -15,39 +15,38 @@ _OfNamespace = Mapping[tuple[str, str], Sequence[tuple[ObjectKey, _Labels]]]
 
 @dataclass(frozen=True)
 class Selectors:
-    """The selectors of all sources of services."""
+    """The selectors of all sources of services, by namespace."""
 
-    sources: tuple[ConfigObject, ...] = ()
-    by_namespace: Mapping[str, _OfNamespace] = field(default_factory=dict, repr=False)
+    made: Derived[ConfigObject, str, _OfNamespace] = field(default_factory=Derived)
 
     @classmethod
-    def of(cls, sources: tuple[ConfigObject, ...], *, before: "Selectors") -> "Selectors":
+    def of(cls, sources: Iterable[ConfigObject], *, before: "Selectors") -> "Selectors":
         """Sort the selectors of sources; those of namespaces without a change are taken over."""
-        changed = edits(before.sources, sources)
-        if not changed:
-            return before
-        touched = {each.namespace for each in (*changed.gone, *changed.come)}
-        found = {name: known for name, known in before.by_namespace.items() if name not in touched}
-        found |= _sorted(each for each in sources if each.namespace in touched)
-        return cls(sources, found)
+        return cls(derive(sources, _namespace, _sorted, before=before.made, same=_same_selector))
 
     def selecting(self, namespace: str, labels: _Labels) -> Iterator[ObjectKey]:
         """Yield the sources that select a workload with these labels; costs what they have."""
-        known = self.by_namespace.get(namespace, {})
+        known = self.made.values.get(namespace, {})
         for label in labels.items():
             for key, selector in known.get(label, ()):
                 if selector.items() <= labels.items():
                     yield key
 
 
-def _sorted(sources: Iterable[ConfigObject]) -> dict[str, _OfNamespace]:
-    found: dict[str, dict[tuple[str, str], list[tuple[ObjectKey, _Labels]]]] = {}
+def _namespace(source: ConfigObject) -> str | None:
+    return source.namespace if _selector(source) else None
+
+
+def _same_selector(one: ConfigObject, other: ConfigObject) -> bool:
+    return one.key == other.key and _selector(one) == _selector(other)
+
+
+def _sorted(_namespace: str, sources: Iterable[ConfigObject]) -> _OfNamespace:
+    found: dict[tuple[str, str], list[tuple[ObjectKey, _Labels]]] = {}
     for each in sources:
-        if selector := _selector(each):
-            label = min(selector.items())
-            known = found.setdefault(each.namespace, {})
-            known.setdefault(label, []).append((each.key, selector))
-    return dict(found)
+        selector = _selector(each)
+        found.setdefault(min(selector.items()), []).append((each.key, selector))
+    return found
 
 
 def _selector(item: ConfigObject) -> _Labels:

@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from mesh_discovery._edits import edits
-from mesh_discovery.config._objects import ConfigObject, ObjectKey
+from mesh_discovery.config._objects import ConfigObject
 from mesh_discovery.config._snapshot import Snapshot
 from mesh_discovery.config.kinds._mesh_networks import MESH_NETWORKS, MeshNetworksSpec
 from mesh_discovery.config.kinds._service_entry import ServiceEntrySpec
@@ -42,8 +41,6 @@ class ServiceInputs:
 
     sources: tuple[ConfigObject, ...]
     """The ServiceEntries and Kubernetes services, oldest first."""
-    by_key: Mapping[ObjectKey, ConfigObject]
-    """They by kind, namespace and name."""
     entries: tuple[ConfigObject, ...]
     services: tuple[ConfigObject, ...]
     cluster: ClusterObjects
@@ -80,10 +77,6 @@ def inputs_of(
     entries = snapshot.of_kind(SERVICE_ENTRY)
     services = snapshot.of_kind(KUBERNETES_SERVICE)
     sources = _sources(snapshot, entries, services, before)
-    if before is not None:
-        by_key = _by_key_after(before, sources)
-    else:
-        by_key = {each.key: each for each in sources}
     settings_of = (
         domain,
         resolved,
@@ -101,7 +94,6 @@ def inputs_of(
         settings = _settings(snapshot, domain, resolved, owners)
     return ServiceInputs(
         sources=sources,
-        by_key=by_key,
         entries=entries,
         services=services,
         cluster=cluster,
@@ -130,18 +122,6 @@ def _sources(
     if not entries or not services:
         return entries or services
     return tuple(each for each in snapshot.objects if isinstance(each.spec, _SOURCES))
-
-
-def _by_key_after(
-    before: ServiceInputs, sources: tuple[ConfigObject, ...]
-) -> Mapping[ObjectKey, ConfigObject]:
-    changed = edits(before.sources, sources)
-    if not changed:
-        return before.by_key
-    found = dict(before.by_key)
-    for each in changed.gone:
-        found.pop(each.key, None)
-    return found | {each.key: each for each in changed.come}
 
 
 def _settings(

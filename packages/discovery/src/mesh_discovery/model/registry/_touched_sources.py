@@ -8,7 +8,7 @@ from mesh_discovery.config.kinds._service_entry import ServiceEntrySpec
 from mesh_discovery.config.kinds.kubernetes._service import KUBERNETES_SERVICE
 from mesh_discovery.model._auto_addresses import Key
 from mesh_discovery.model._services import Service
-from mesh_discovery.model.kubernetes._cluster import Name, name_of, service_of
+from mesh_discovery.model.kubernetes._cluster import Name, name_of
 from mesh_discovery.model.kubernetes._kubernetes_services import ClusterObjects
 from mesh_discovery.model.registry._service_inputs import ServiceInputs
 from mesh_discovery.model.workloads._object_changes import changed_objects
@@ -21,19 +21,14 @@ def touched_sources(
     old: ServiceInputs,
     new: ServiceInputs,
     made: Mapping[ObjectKey, tuple[Service, ...]],
-) -> Mapping[ObjectKey, ConfigObject] | None:
-    """Return the sources whose services may be different now; None: any.
+) -> set[ObjectKey]:
+    """Return the sources whose services may be different now by other objects than these.
 
-    made: the services of each source before.
+    new: was made of the old ones. made: the services of each source before.
     """
-    if old.settings != new.settings:
-        return None
-    keys = {each.key for each in changed_objects(old.sources, new.sources)[1]}
-    keys |= _of_slices(old.cluster, new.cluster)
+    keys = _of_slices(new.cluster)
     keys |= _with_addresses(_changed_reports(old, new), made)
-    wanted = _Wanted.of(old, new)
-    keys |= wanted.keys(new)
-    return {key: new.by_key[key] for key in keys if key in new.by_key}
+    return keys | _Wanted.of(old, new).keys(new)
 
 
 def _changed_reports(old: ServiceInputs, new: ServiceInputs) -> set[Place]:
@@ -63,15 +58,10 @@ def _with_addresses(
 _SERVICE = f"{KUBERNETES_SERVICE.name}.{KUBERNETES_SERVICE.group}"
 
 
-def _of_slices(old: ClusterObjects, new: ClusterObjects) -> set[ObjectKey]:
+def _of_slices(cluster: ClusterObjects) -> set[ObjectKey]:
     """Return the keys of the services whose slices or Endpoints changed."""
-    changed = [
-        each
-        for before, after in ((old.slices, new.slices), (old.endpoints, new.endpoints))
-        for objects in changed_objects(before.objects, after.objects)
-        for each in objects
-    ]
-    return {(_SERVICE, *service_of(each)) for each in changed}
+    published = cluster.slices.made.touched | cluster.endpoints.made.touched
+    return {(_SERVICE, *each) for each in published}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,38 +4,33 @@ In the proxy's namespace those that select workloads by labels come first, then 
 those of the root namespace for all. Among equals the oldest counts.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
+from mesh_discovery._derived import Derived, derive, view
 from mesh_discovery.config._objects import ConfigObject
 from mesh_discovery.config.kinds.sidecar._spec import SidecarSpec
-from mesh_discovery.model._rule_objects import same_objects
+from mesh_discovery.model._rule_objects import same_spec
 from mesh_discovery.model._services import Labels
 
 SidecarKey = tuple[str, str]
 """Namespace and name."""
 
 
+class _OfNamespace(NamedTuple):
+    """The Sidecars of a namespace."""
+
+    specs: Mapping[str, SidecarSpec]
+    """By name, the oldest first."""
+    for_all: SidecarKey | None
+    """The oldest of those for all workloads."""
+
+
 class Sidecars:
     """All Sidecars of a mesh."""
 
-    def __init__(self, objects: Sequence[ConfigObject], *, root_namespace: str) -> None:
-        """objects: the oldest first."""
-        self._objects = tuple(objects)
-        self._root = root_namespace
-        self._specs: dict[SidecarKey, SidecarSpec] = {}
-        self._by_labels: dict[str, list[tuple[SidecarKey, Mapping[str, str]]]] = {}
-        self._for_all: dict[str, SidecarKey] = {}
-        for item in self._objects:
-            spec = item.spec
-            if not isinstance(spec, SidecarSpec):
-                continue
-            key = item.namespace, item.name
-            self._specs[key] = spec
-            if spec.workload_selector is None:
-                self._for_all.setdefault(item.namespace, key)
-            else:
-                selector = spec.workload_selector.labels
-                self._by_labels.setdefault(item.namespace, []).append((key, selector))
+    def __init__(self, made: Derived[ConfigObject, str, _OfNamespace]) -> None:
+        self.made = made
 
     @classmethod
     def of(
@@ -46,29 +41,46 @@ class Sidecars:
         before: "Sidecars | None" = None,
     ) -> "Sidecars":
         """Return those of these objects: the ones before, if nothing of them changed."""
-        objects = tuple(objects)
-        if (
-            before is not None
-            and before._root == root_namespace
-            and same_objects(before._objects, objects)
-        ):
-            return before
-        return cls(objects, root_namespace=root_namespace)
+        made = derive(
+            objects,
+            _namespace,
+            _of_namespace,
+            settings=root_namespace,
+            before=before.made if before is not None else None,
+            same=same_spec,
+        )
+        return view(cls, made, before)
 
     def choose(self, namespace: str, labels: Labels) -> SidecarKey | None:
         """Return the key of the object that the proxies of a namespace with these labels have."""
-        if not self._specs:
-            return None
-        known = dict(labels)
-        for key, selector in self._by_labels.get(namespace, ()):
-            if selector.items() <= known.items():
-                return key
-        return self._for_all.get(namespace) or self._for_all.get(self._root)
+        own = self.made.values.get(namespace)
+        if own is not None:
+            known = dict(labels)
+            for name, spec in own.specs.items():
+                selector = spec.workload_selector
+                if selector is not None and selector.labels.items() <= known.items():
+                    return namespace, name
+            if own.for_all is not None:
+                return own.for_all
+        root = self.made.values.get(str(self.made.settings))
+        return root.for_all if root is not None else None
 
     def spec(self, key: SidecarKey) -> SidecarSpec | None:
         """Return the fields of an object; None if it is not there."""
-        return self._specs.get(key)
+        of_namespace = self.made.values.get(key[0])
+        return of_namespace.specs.get(key[1]) if of_namespace is not None else None
 
 
-NO_SIDECARS = Sidecars((), root_namespace="")
+def _namespace(item: ConfigObject) -> str | None:
+    return item.namespace if isinstance(item.spec, SidecarSpec) else None
+
+
+def _of_namespace(namespace: str, objects: Iterable[ConfigObject]) -> _OfNamespace:
+    specs = {each.name: each.spec for each in objects if isinstance(each.spec, SidecarSpec)}
+    for_all = (name for name, spec in specs.items() if spec.workload_selector is None)
+    name = next(for_all, None)
+    return _OfNamespace(specs, (namespace, name) if name is not None else None)
+
+
+NO_SIDECARS = Sidecars.of((), root_namespace="")
 """Those of a mesh without any."""

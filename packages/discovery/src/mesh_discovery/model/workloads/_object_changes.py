@@ -11,7 +11,8 @@ Same = Callable[[ConfigObject, ConfigObject], bool]
 def same_content(one: ConfigObject, other: ConfigObject) -> bool:
     """Tell whether two objects say the same, wherever they stand."""
     return (
-        one.spec == other.spec
+        one.key == other.key
+        and one.spec == other.spec
         and one.status == other.status
         and one.labels == other.labels
         and one.annotations == other.annotations

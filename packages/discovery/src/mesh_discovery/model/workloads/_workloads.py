@@ -4,9 +4,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from mesh_discovery._derived import Derived, derive
 from mesh_discovery.config._objects import ConfigObject
 from mesh_discovery.config.kinds._workload_entry import WorkloadEntrySpec
-from mesh_discovery.model.workloads._object_changes import Same, changed_objects, same_content
+from mesh_discovery.model.workloads._object_changes import Same, same_content
 
 Labels = Mapping[str, str]
 
@@ -56,13 +57,12 @@ _NONE = _OfNamespace(())
 class Workloads:
     """Workloads of one kind, by namespace."""
 
-    objects: tuple[ConfigObject, ...] = ()
-    by_namespace: Mapping[str, _OfNamespace] = field(default_factory=dict, repr=False)
+    made: Derived[ConfigObject, str, _OfNamespace] = field(default_factory=Derived)
 
     @classmethod
     def of(
         cls,
-        objects: tuple[ConfigObject, ...],
+        objects: Iterable[ConfigObject],
         *,
         before: "Workloads",
         same: Same = same_content,
@@ -71,16 +71,24 @@ class Workloads:
 
         same: tells whether an edited workload says the same.
         """
-        gone, come = changed_objects(before.objects, objects, same)
-        if not gone and not come:
-            return before.read_again(objects)
-        touched = {each.namespace for each in (*gone, *come)}
-        found = {name: known for name, known in before.by_namespace.items() if name not in touched}
-        return cls(objects, found | _sorted(each for each in objects if each.namespace in touched))
+        made = derive(
+            objects,
+            lambda each: each.namespace,
+            lambda _, workloads: _OfNamespace(workloads),
+            before=before.made,
+            same=same,
+        )
+        return cls(made)
 
-    def read_again(self, objects: tuple[ConfigObject, ...]) -> "Workloads":
-        """Return these workloads, of objects that say the same."""
-        return self if objects is self.objects else Workloads(objects, self.by_namespace)
+    @property
+    def objects(self) -> tuple[ConfigObject, ...]:
+        """All of them, as they were read last."""
+        return self.made.objects
+
+    @property
+    def by_namespace(self) -> Mapping[str, _OfNamespace]:
+        """The same mapping as before if all say the same."""
+        return self.made.values
 
     def of_namespace(self, namespace: str) -> tuple[ConfigObject, ...]:
         """Return the workloads of a namespace."""
@@ -90,10 +98,3 @@ class Workloads:
         """Return the workloads of a namespace that have all these labels, by name."""
         found = self.by_namespace.get(namespace, _NONE).selected(labels)
         return tuple(sorted(found, key=lambda each: each.name))
-
-
-def _sorted(objects: Iterable[ConfigObject]) -> dict[str, _OfNamespace]:
-    found: dict[str, list[ConfigObject]] = {}
-    for each in objects:
-        found.setdefault(each.namespace, []).append(each)
-    return {name: _OfNamespace(tuple(workloads)) for name, workloads in found.items()}
