@@ -141,6 +141,22 @@ def test_what_depends_on_something_else_is_made_again_when_it_is_told() -> None:
     assert now.touched == {"b"}
 
 
+def test_values_of_no_objects_are_kept_with_their_settings() -> None:
+    made = derive((), key_of, joined, before=None, settings="s")
+    assert made.settings == "s"
+    assert derive((), key_of, joined, before=made, settings="s").values is made.values
+    assert derive((), key_of, joined, before=made, settings="t").settings == "t"
+
+
+def test_nothing_is_touched_where_the_objects_are_those_before() -> None:
+    objects = (Item("a", "1"),)
+    made = derive(objects, key_of, joined, before=None)
+    assert made.touched == {"a"}
+    assert derive(objects, key_of, joined, before=made).touched == frozenset()
+    groups = grouped(objects, key_of, before=Derived(), same=same)
+    assert grouped(objects, key_of, before=groups, same=same).touched == frozenset()
+
+
 class Texts:
     """A class of derived values."""
 

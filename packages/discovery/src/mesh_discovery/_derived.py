@@ -5,8 +5,8 @@ they are, the values are equal to those that are made of them with nothing befor
 docs/decisions/0057-what-is-kept-after-an-edit.md.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from operator import is_
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -33,6 +33,10 @@ class Derived(Generic[_O, _K, _V]):
     touched: frozenset[_K] = frozenset()
     """The keys whose values were made or are gone since the ones before."""
 
+    def as_it_was(self) -> "Derived[_O, _K, _V]":
+        """Return the same, of which nothing was touched since."""
+        return replace(self, touched=frozenset()) if self.touched else self
+
 
 def derive(
     objects: Iterable[_O],
@@ -42,7 +46,7 @@ def derive(
     before: Derived[_O, _K, _V] | None,
     settings: object = None,
     same: Callable[[_O, _O], bool] = is_,
-    also: Iterable[_K] = (),
+    also: Collection[_K] = (),
 ) -> Derived[_O, _K, _V]:
     """Make a value for each key of objects; those before are kept where they are right.
 
@@ -53,9 +57,11 @@ def derive(
         keys of which something else is another now.
     """
     known: Derived[_O, _K, _V] = (
-        before if before is not None and before.settings == settings else Derived()
+        before if before is not None and before.settings == settings else Derived(settings=settings)
     )
     objects = tuple(objects)
+    if objects is known.objects and not also:
+        return known.as_it_was()
     groups, edited = _regrouped(known.objects, known.groups, objects, key)
     touched = _not_same(edited, known.groups, groups, same).union(
         each for each in also if each in groups
@@ -84,6 +90,8 @@ def grouped(
     So what is touched is told apart from what was only read again and is the `same`.
     """
     objects = tuple(objects)
+    if objects is before.objects:
+        return before.as_it_was()
     groups, edited = _regrouped(before.objects, before.groups, objects, key)
     touched = _not_same(edited, before.groups, groups, same)
     return Derived(objects, groups, groups, None, touched)
