@@ -119,7 +119,9 @@ def test_no_arguments_show_the_commands(call: Call) -> None:
         (("wait", "--nope"), "No such option: --nope (see mesh-agent wait --help)"),
         (("--nope",), "No such option: --nope (see mesh-agent --help)"),
         (("request", "GET"), "(see mesh-agent request --help)"),
-        (("version", "-o", "xml"), "'xml' is not one of 'yaml', 'json'"),
+        (("version", "-o", "xml"), "'--output' / '-o': 'xml' is not one of yaml, json (see"),
+        (("status", "-o", "yaml"), "'--output' / '-o': 'yaml' is not one of json (see"),
+        (("completion", "tcsh"), "'shell': 'tcsh' is not one of bash, zsh, fish (see"),
         (("wait", "--periodMillis", "0"), "(see mesh-agent wait --help)"),
     ],
 )

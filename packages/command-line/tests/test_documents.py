@@ -109,7 +109,7 @@ def test_bash_completes(call: Call, tmp_path: Path) -> None:
 def test_another_shell_is_a_wrong_call(call: Call) -> None:
     called = call("completion", "powershell")
     assert called.status == 2
-    assert "'bash', 'zsh', 'fish'" in called.error
+    assert "is not one of bash, zsh, fish" in called.error
 
 
 def test_docs_prints_the_manual(call: Call) -> None:

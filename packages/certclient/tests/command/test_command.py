@@ -366,7 +366,10 @@ async def test_version_and_examples_are_shown() -> None:
     code, out, err = await run("--version")
     assert (code, err) == (0, "")
     assert out.startswith("certclient ")
-    for words in ((), ("get",), ("watch",), ("completion",), ("docs",)):
+    number = out.split()[1]
+    assert await run("version") == (0, f"{number}\n", "")
+    assert json.loads((await run("version", "-o", "json"))[1]) == {"version": number}
+    for words in ((), ("get",), ("watch",), ("version",), ("completion",), ("docs",)):
         code, out, err = await run(*words, "--help")
         assert (code, err) == (0, "")
         assert f"\nExamples:\n  {'source <(' if 'completion' in words else ''}certclient" in out

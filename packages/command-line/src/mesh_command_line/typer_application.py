@@ -1,5 +1,6 @@
 """Commands made with typer: what all of them have, and how they are run."""
 
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -129,4 +130,13 @@ def _wrong_call(error: Exception, name: str) -> str | None:
     path = context.command_path if context is not None else name
     describe = getattr(error, "format_message", None)
     said = " ".join((describe() if describe is not None else "aborted").split())
-    return f"{said.rstrip('.')} (see {path} --help)"
+    return f"{_plain(said).rstrip('.')} (see {path} --help)"
+
+
+_CHOICES = re.compile(r"(?<= is not one of )'[^']*'(?:, '[^']*')*")
+
+
+def _plain(said: str) -> str:
+    """Return a message of typer without what it has of the library that checks values."""
+    said = said.replace(": Value error, ", ": ", 1)
+    return _CHOICES.sub(lambda found: found[0].replace("'", ""), said)

@@ -79,8 +79,9 @@ async def test_what_is_secret_is_its_owners_alone(tmp_path: Path) -> None:
     ("argument", "exit_code", "sentence"),
     [
         ("--ttl=1d", 2, "--ttl is '1d': expected a duration such as 24h or 100ms; a day is 24h"),
-        ("--ttl=0s", 1, "token lifetime of 0 s, 1 s at least"),
-        ("--namespace=a/b", 1, "a/b"),
+        ("--ttl=0s", 2, "token lifetime of 0 s, 1 s at least"),
+        ("--namespace=a/b", 2, "a/b"),
+        ("--service-account=a/b", 2, "service account 'a/b' is not a DNS name"),
         ("--dir=/proc/none", 1, "/proc/none"),
     ],
 )

@@ -1,6 +1,7 @@
 """The options of the `certclient` command, and the configuration made of them."""
 
 import argparse
+import json
 import re
 import shlex
 import signal
@@ -38,6 +39,7 @@ Exit codes:
   2    the options are wrong
   130  interrupted by Ctrl-C (get)
 """
+_VERSION = "version"
 _EXAMPLES = {
     "get": """\
   certclient get --ca istiod:15012 --ca-root root.pem --token token \\
@@ -47,6 +49,9 @@ _EXAMPLES = {
     "watch": """\
   certclient watch --files /etc/certs --signal HUP --pid-file /run/app.pid
   certclient watch --workload-api unix:///run/spire/agent.sock --output ./certs
+""",
+    _VERSION: """\
+  certclient version -o json
 """,
 }
 
@@ -62,10 +67,14 @@ class _ShowVersion(argparse.Action):
     """Shows the version; looking it up is not quick, so that no other call does."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
-        from importlib.metadata import version
-
-        print(f"certclient {version('certclient')}")  # noqa: T201 - what a command does
+        print(f"certclient {_installed_version()}")  # noqa: T201 - what a command does
         parser.exit()
+
+
+def _installed_version() -> str:
+    from importlib.metadata import version
+
+    return version("certclient")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +114,9 @@ def parse(arguments: Sequence[str], environ: Mapping[str, str]) -> CommandConfig
     """
     parser = _parser()
     options = parser.parse_args(arguments or ["--help"])
+    if options.command == _VERSION:
+        _print_version(as_json=options.form == "json")
+        parser.exit()
     if options.command in SUMMARIES:
         print_documents(parser, options)
         parser.exit()
@@ -259,6 +271,7 @@ def _parser() -> argparse.ArgumentParser:
             "keep the certificate fresh until stopped",
             (_add_source, _add_authority, _add_output),
         ),
+        (_VERSION, "show the installed version", (_add_version,)),
         (COMPLETION, SUMMARIES[COMPLETION], (add_completion,)),
         (DOCS, SUMMARIES[DOCS], (add_docs,)),
     ):
@@ -276,6 +289,17 @@ def _parser() -> argparse.ArgumentParser:
 
 def _epilog(examples: str) -> str:
     return f"Examples:\n{examples}\n{_EXIT_CODES}"
+
+
+def _add_version(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "-o", "--output", dest="form", choices=("json",), help="a form for programs"
+    )
+
+
+def _print_version(*, as_json: bool) -> None:
+    found = _installed_version()
+    print(json.dumps({"version": found}) if as_json else found)  # noqa: T201 - what a command does
 
 
 def _add_source(parser: argparse.ArgumentParser) -> None:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from mesh_discovery.commands._options import duration_of, fail
+from mesh_discovery.commands._options import WRONG_CALL, duration_of, fail
 
 
 def token(
@@ -33,7 +33,7 @@ def token(
 
     The key set that the control plane checks it with is written beside it.
     """
-    from mesh_ca import CaError
+    from mesh_ca import CaError, IdentityError, LifetimeError
     from mesh_discovery.commands._token_files import write_token
 
     lifetime = duration_of("--ttl", ttl)
@@ -49,6 +49,8 @@ def token(
                 file=output,
             )
         )
+    except (IdentityError, LifetimeError) as error:
+        fail([str(error)], exit_code=WRONG_CALL)
     except CaError as error:
         fail([str(error)])
     for line in lines:
