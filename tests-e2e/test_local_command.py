@@ -126,6 +126,27 @@ async def test_a_program_that_ends_fails_the_run_with_its_last_output(tmp_path: 
 
 
 @pytest.mark.slow
+async def test_of_several_the_program_that_ended_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "mesh.yaml"
+    file.write_text(
+        "workloads:\n  - name: well\n"
+        "    command: [sh, -c, 'trap \"sleep 1; exit\" TERM; while :; do sleep 0.1; done']\n"
+        "  - name: broken\n    command: [sh, -c, 'sleep 1; echo no database; exit 3']\n"
+        # It is never ready, so that the run lasts until the other has ended.
+        "  - {name: late, ports: [{port: 8080}], command: [sleep, '600']}\n"
+    )
+    status, _, errors = await run_command(
+        *("mesh_local", "up", str(file), "--once"),
+        environment=os.environ,
+        directory=tmp_path,
+        timeout_s=WHOLE_MESH_S,
+    )
+    assert status == 1
+    assert errors.startswith("mesh-local: broken ended by itself (exit code 3)\n")
+    assert errors.endswith("broken.log:\n  no database\n")
+
+
+@pytest.mark.slow
 async def test_one_signal_stops_everything_in_order(tmp_path: Path) -> None:
     state = tmp_path / "state"
     async with mesh_local_up(write_mesh(tmp_path), state) as process:

@@ -39,15 +39,25 @@ class RunningWorkload:
     @property
     def ended(self) -> Child | None:
         """A process of the workload that ended, whether it is started again or not."""
-        for child in (self.agent, self.app):
-            if child is not None and child.state in (ChildState.ENDED, ChildState.RESTARTING):
-                return child
-        return None
+        children = (each for each in (self.agent, self.app) if each is not None)
+        ended = [
+            each for each in children if each.state in (ChildState.ENDED, ChildState.RESTARTING)
+        ]
+        return min(ended, key=lambda each: each.is_stopped, default=None)
+
+    @property
+    def ended_by_itself(self) -> Child | None:
+        """As `ended`, of those that were not asked to end.
+
+        When one process fails the mesh, the others are asked to end before the failure is raised.
+        """
+        ended = self.ended
+        return None if ended is None or ended.is_stopped else ended
 
     @property
     def ended_for_good(self) -> bool:
-        """Whether one of its processes ended and is not started again."""
-        ended = self.ended
+        """Whether one of its processes ended by itself and is not started again."""
+        ended = self.ended_by_itself
         return ended is not None and ended.state is ChildState.ENDED
 
     @property
@@ -125,13 +135,13 @@ class RunningMesh:
                 while any(each.not_ready for each in self.workloads):
                     if any(each.ended_for_good for each in self.workloads):
                         break  # waiting would change nothing
-                    if or_any_ended and any(each.ended for each in self.workloads):
+                    if or_any_ended and any(each.ended_by_itself for each in self.workloads):
                         break
                     self._updated.clear()
                     await self._updated.wait()
         except TimeoutError:
             pass
-        for each in sorted(self.workloads, key=lambda each: each.ended is None):
+        for each in sorted(self.workloads, key=lambda each: each.ended_by_itself is None):
             if (reason := each.not_ready) is not None:
                 raise NotReady(
                     f"workload {each.instance.full_name} is not ready after "

@@ -60,6 +60,8 @@ class Child:
         self.pid: int | None = None
         self.restarts = 0
         self.last_exit: str | None = None
+        self.is_stopped = False
+        """Whether it was asked to end: it did not end by itself then."""
         self._on_exit = on_exit
         self._may_start = may_start
         self._kill_now = kill_now
@@ -181,7 +183,7 @@ class Child:
 
     async def _stop(self, process: asyncio.subprocess.Process) -> None:
         """Ask the process to end, wait a while, and leave nothing of its group."""
-        self.state = ChildState.ENDED
+        self.state, self.is_stopped = ChildState.ENDED, True
         try:
             if self.spec.role is Role.APP:
                 signal_group(process.pid, signal.SIGTERM)
