@@ -94,3 +94,17 @@ def test_a_mesh_file_is_found(tmp_path: Path, how: str) -> None:
         )
     told = run(tmp_path, *(("--mesh-file", "b/mesh.yaml") if how == "option" else ()))
     assert '/mesh.yaml:1: workloads[0].name: "X" is not a name' in told
+
+
+def test_an_error_of_a_mesh_is_shown_at_the_line_that_called(tmp_path: Path) -> None:
+    test = (
+        "import pathlib\n"
+        "from mesh_local import load_mesh_file\n"
+        "def test_a():\n"
+        "    load_mesh_file(pathlib.Path('nowhere.yaml'))\n"
+    )
+    write(tmp_path, test_it=test)
+    said = run(tmp_path)
+    assert "load_mesh_file(pathlib.Path('nowhere.yaml'))\nE " in said
+    assert "MeshFileError: nowhere.yaml:1: can't be read" in said
+    assert "mesh_local/" not in said

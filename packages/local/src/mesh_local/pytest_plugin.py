@@ -128,9 +128,11 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, Any, Any]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
-    item: pytest.Item,
+    item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Attach to a failed test what the processes of its mesh logged while it ran."""
+    if call.excinfo is not None:
+        _end_at_the_caller(call.excinfo)
     report = yield
     if report.when == "call" and report.failed:
         left = MOST_BYTES
@@ -142,6 +144,25 @@ def pytest_runtest_makereport(
                     report.sections.append((f"mesh: {name}", text[-left:]))
                 left -= len(text)
     return report
+
+
+def _end_at_the_caller(told: pytest.ExceptionInfo[BaseException]) -> None:
+    """Cut off what is within this package: its errors are sentences about the line that called."""
+    if "mesh_local._errors" not in sys.modules:
+        return
+    from mesh_local._errors import MeshLocalError
+
+    if not isinstance(told.value, MeshLocalError):
+        return
+    plugin = Path(__file__)
+    entry = told.tb
+    while (inner := entry.tb_next) is not None:
+        path = Path(inner.tb_frame.f_code.co_filename)
+        if path != plugin and plugin.parent in path.parents:
+            entry.tb_next = None  # pytest reads the chain itself, whatever list it is given
+            told.value.__cause__, told.value.__suppress_context__ = None, True
+            break
+        entry = inner
 
 
 def _meshes(item: pytest.Item) -> list[BlockingMesh | Mesh]:

@@ -127,15 +127,17 @@ class Mesh:
 
     def delay(self, workload: str, called: str, seconds: float) -> Fault:
         """Hold each of a workload's requests to a service back for this time."""
-        if not seconds > 0:
-            raise FaultError(f"a delay is longer than 0 seconds, found {seconds:g}")
+        if not isinstance(seconds, int | float) or not seconds > 0:
+            raise FaultError(f"a delay is a number of seconds above 0, found {seconds!r}")
         make = partial(self._traffic.http, workload, called, HttpFault(delay_s=seconds))
         return self._fault(f"delay {workload} to {called}", make)
 
     def abort(self, workload: str, called: str, status: int) -> Fault:
         """Answer each of a workload's requests to a service with this status, in its Envoy."""
-        if not 200 <= status < 600:
-            raise FaultError(f"a request is answered with a status from 200 to 599, found {status}")
+        if type(status) is not int or not 200 <= status < 600:
+            raise FaultError(
+                f"a request is answered with a status from 200 to 599, found {status!r}"
+            )
         make = partial(self._traffic.http, workload, called, HttpFault(abort_status=status))
         return self._fault(f"abort {workload} to {called}", make)
 
