@@ -3,6 +3,7 @@
 import asyncio
 import ipaddress
 import os
+import re
 import signal
 import sys
 from collections.abc import AsyncIterator, Callable
@@ -440,6 +441,31 @@ async def test_a_client_certificate_is_shown_once_it_is_there(
             (tmp_path / "key.pem").write_bytes(client.key)
             await authority.sign(csr, lifetime=LIFETIME)
     assert service.client_certificates == [client.certificate]
+
+
+async def test_a_refusal_names_the_client_certificate_only_if_it_was_shown(
+    service: Service, csr: bytes, root_path: Path, tmp_path: Path
+) -> None:
+    server, client = self_signed(SERVER_NAME), self_signed("workload")
+    put(root_path, server.certificate)
+    chain, key = tmp_path / "cert-chain.pem", tmp_path / "key.pem"
+    service.answers = [grpc.StatusCode.UNAUTHENTICATED] * 2
+    async with serving(service, tls(server)) as address:
+        config = IstioCaConfig(
+            address=address,
+            root_certificate=root_path,
+            server_name=SERVER_NAME,
+            client_certificate_path=chain,
+            client_key_path=key,
+        )
+        absent = f"(no token was sent; no client certificate was shown, as {chain} does not exist)"
+        with pytest.raises(SigningRefused, match=re.escape(absent)):
+            await signed_with(config, csr)
+        chain.write_bytes(client.certificate)
+        key.write_bytes(client.key)
+        shown = f"(no token was sent; client certificate {chain})"
+        with pytest.raises(SigningRefused, match=re.escape(shown)):
+            await signed_with(config, csr)
 
 
 async def test_a_machine_that_writes_its_certificate_where_it_is_provisioned_needs_no_token_again(

@@ -160,14 +160,15 @@ class _IstioCa:
         token = await _token(self._config.token_path)
         self._log_token_fault(token)
         metadata = _call_metadata(self._config, token)
-        async with await _new_channel(self._config, self._further_roots) as channel:
+        client = await _client_certificate(self._config)
+        async with await _new_channel(self._config, self._further_roots, client) as channel:
             create_certificate = channel.unary_unary(CREATE_CERTIFICATE, None, None)
             try:
                 response = await create_certificate(
                     request, metadata=metadata, timeout=self._config.timeout_s
                 )
             except grpc.aio.AioRpcError as error:
-                raise self._translated(error, token) from error
+                raise self._translated(error, token, client) from error
         try:
             chain = values_of(response, _CERT_CHAIN)
         except WireError as error:
@@ -197,18 +198,23 @@ class _IstioCa:
             self._token_faults.happened(path, reason=f"it {fault}", facts={"token": path})
 
     def _translated(
-        self, error: grpc.aio.AioRpcError, token: str | None
+        self,
+        error: grpc.aio.AioRpcError,
+        token: str | None,
+        client: ClientCertificate | NoClientCertificate | None,
     ) -> AuthorityUnavailable | SigningRefused:
         code = error.code()
         details = (error.details() or "no details")[:_MAX_REASON]
         reason = f"{self._config.address} answered {code.name}: {details}"
         if code in _ABOUT_CREDENTIALS:
-            reason += f" ({self._credentials(token)})"
+            reason += f" ({self._credentials(token, client)})"
         if code is grpc.StatusCode.UNAVAILABLE:
             return _NotReached(reason)
         return (AuthorityUnavailable if code in _RETRYABLE else SigningRefused)(reason)
 
-    def _credentials(self, token: str | None) -> str:
+    def _credentials(
+        self, token: str | None, client: ClientCertificate | NoClientCertificate | None
+    ) -> str:
         """Describe the credentials that were sent, to compare with what the authority accepts."""
         path = self._config.token_path
         if path is None:
@@ -218,7 +224,13 @@ class _IstioCa:
         else:
             said = f"token {path} {token_facts(token, now=self._clock.now())}"
         certificate = self._config.client_certificate_path
-        return said if certificate is None else f"{said}; client certificate {certificate}"
+        match client:
+            case None:
+                return said
+            case NoClientCertificate():
+                return f"{said}; no client certificate was shown, as {certificate} {client}"
+            case _:
+                return f"{said}; client certificate {certificate}"
 
 
 def _request(csr_pem: bytes, lifetime: timedelta, *, cert_signer: str) -> bytes:
@@ -231,7 +243,9 @@ def _request(csr_pem: bytes, lifetime: timedelta, *, cert_signer: str) -> bytes:
 
 
 async def _new_channel(
-    config: IstioCaConfig, further_roots: FurtherRoots | None
+    config: IstioCaConfig,
+    further_roots: FurtherRoots | None,
+    client: ClientCertificate | NoClientCertificate | None,
 ) -> grpc.aio.Channel:
     options: list[tuple[str, str | int]] = [
         ("grpc.enable_retries", 0),
@@ -248,7 +262,7 @@ async def _new_channel(
     trusted = await _trusted(config.root_certificate, further_roots)
     if trusted is None:
         return grpc.aio.insecure_channel(config.address, options=options)
-    shown = await _client_certificate(config)
+    shown = client if isinstance(client, ClientCertificate) else None
     credentials = grpc.ssl_channel_credentials(
         root_certificates=trusted.roots_pem,
         private_key=None if shown is None else shown.key_pem,
@@ -262,15 +276,17 @@ async def _new_channel(
     return grpc.aio.secure_channel(config.address, credentials, options=options)
 
 
-async def _client_certificate(config: IstioCaConfig) -> ClientCertificate | None:
-    """Return the certificate that is shown; without one, the token says who the caller is."""
+async def _client_certificate(
+    config: IstioCaConfig,
+) -> ClientCertificate | NoClientCertificate | None:
+    """Return the certificate that is shown, or why none is: the token says who the caller is."""
     chain_path, key_path = config.client_certificate_path, config.client_key_path
-    if chain_path is None or key_path is None:
+    if config.root_certificate is None or chain_path is None or key_path is None:
         return None
     try:
         return await fetch_client_certificate(chain_path, key_path)
-    except NoClientCertificate:
-        return None
+    except NoClientCertificate as error:
+        return error
 
 
 async def _trusted(
