@@ -127,7 +127,7 @@ class Mesh:
 
     def delay(self, workload: str, called: str, seconds: float) -> Fault:
         """Hold each of a workload's requests to a service back for this time."""
-        if not isinstance(seconds, int | float) or not seconds > 0:
+        if type(seconds) not in (int, float) or not seconds > 0:
             raise FaultError(f"a delay is a number of seconds above 0, found {seconds!r}")
         make = partial(self._traffic.http, workload, called, HttpFault(delay_s=seconds))
         return self._fault(f"delay {workload} to {called}", make)
