@@ -92,7 +92,8 @@ def _remedy(finding: Finding, room: int) -> list[str]:
 
 def _wrapped(text: str, width: int) -> list[str]:
     clean = "".join(each if each.isprintable() else "?" for each in text)
-    return textwrap.wrap(clean, width, break_on_hyphens=False) or [""]
+    # A path is there to be copied: one that is longer than the line stays whole.
+    return textwrap.wrap(clean, width, break_on_hyphens=False, break_long_words=False) or [""]
 
 
 def _summary(findings: tuple[Finding, ...]) -> str:
