@@ -46,6 +46,18 @@ async def test_a_full_disk_is_a_problem_until_there_is_room(tmp_path: Path) -> N
         assert again.status is Status.OK
 
 
+async def test_a_full_disk_is_one_problem_of_all_directories_on_it(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk") as small:
+        first, second = tmp_path / "disk" / "state", tmp_path / "disk" / "sockets"
+        small.fill()
+        (full,) = await disk(first, tmp_path, second)
+    assert (full.status, full.cause) == (Status.PROBLEM, Cause.DISK_FULL)
+    assert full.said == (
+        f"{first} (saved configuration), {second} (saved configuration) are on a full disk: "
+        "0 bytes free"
+    )
+
+
 async def test_a_read_only_disk_is_a_problem(tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk") as small:
         small.make_read_only()

@@ -101,10 +101,12 @@ class SeenDisk:
     """The file system that a directory is on, or would be.
 
     free_bytes, free_files: for users other than root; None where the file system does not count.
+    file_system: the number of the device; None where it is not known.
     reason: why it can't be looked at; empty if it can.
     """
 
     directory: WrittenDirectory
+    file_system: int | None = None
     free_bytes: int | None = None
     free_files: int | None = None
     read_only: bool = False

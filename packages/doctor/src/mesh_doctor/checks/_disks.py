@@ -1,6 +1,6 @@
 """Whether there is room for what the agent writes."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from mesh_doctor._config import DoctorConfig
 from mesh_doctor._finding import Cause, Finding, ok, problem, skipped, warning
@@ -14,7 +14,7 @@ _FREE = "remove files there, or mount a larger volume"
 
 def disks(config: DoctorConfig, seen: Observed) -> Iterator[Finding]:
     """Look at the directories, and at what the agent says that it could not write."""
-    bad = [found for each in seen.disks for found in _of(each, config)]
+    bad = [found for each in _by_file_system(seen.disks) for found in _of(each, config)]
     yield from bad
     yield from _not_saved(seen)
     if seen.disks and not bad:
@@ -23,8 +23,20 @@ def disks(config: DoctorConfig, seen: Observed) -> Iterator[Finding]:
         yield ok(CHECK, f"{len(seen.disks)} directories that the agent writes to{least}")
 
 
-def _of(seen: SeenDisk, config: DoctorConfig) -> Iterator[Finding]:
-    where = f"{seen.directory.path} ({seen.directory.use})"
+def _by_file_system(disks: Iterable[SeenDisk]) -> Iterable[Sequence[SeenDisk]]:
+    """Return the directories of each file system: what is wrong with it is one problem."""
+    together: dict[object, list[SeenDisk]] = {}
+    for each in disks:
+        place = each.directory.path if each.file_system is None else each.file_system
+        together.setdefault((place, each.read_only), []).append(each)
+    return together.values()
+
+
+def _of(together: Sequence[SeenDisk], config: DoctorConfig) -> Iterator[Finding]:
+    """Judge directories of one file system by the one of them that was looked at last."""
+    seen = together[-1]
+    named = [f"{each.directory.path} ({each.directory.use})" for each in together]
+    where, be = ", ".join(named), "is" if len(named) == 1 else "are"
     if seen.reason and config.other_user:
         yield skipped(CHECK, f"{where} can't be looked at: {seen.reason} ({config.other_user})")
     elif seen.reason:
@@ -32,12 +44,12 @@ def _of(seen: SeenDisk, config: DoctorConfig) -> Iterator[Finding]:
         yield problem(CHECK, Cause.DISK_SILENT, f"{where} can't be looked at: {seen.reason}", fix)
     elif seen.read_only:
         fix = "mount a volume there that can be written, or name another directory"
-        yield problem(CHECK, Cause.DISK_READ_ONLY, f"{where} is on a read-only file system", fix)
+        yield problem(CHECK, Cause.DISK_READ_ONLY, f"{where} {be} on a read-only file system", fix)
     elif seen.free_bytes is not None and seen.free_bytes < _NEEDED_BYTES:
-        said = f"{where} is on a full disk: {_size(seen.free_bytes)} free"
+        said = f"{where} {be} on a full disk: {_size(seen.free_bytes)} free"
         yield problem(CHECK, Cause.DISK_FULL, said, _FREE)
     elif seen.free_files == 0:
-        said = f"{where} is on a file system that can hold no further file"
+        said = f"{where} {be} on a file system that can hold no further file"
         yield problem(CHECK, Cause.DISK_FULL, said, _FREE)
 
 
