@@ -76,6 +76,7 @@ async def test_a_mesh_is_looked_at_used_and_stopped_from_another_terminal(tmp_pa
         await check_status(ask, await until_status(ask, 0))
         await check_mistake(ask, tmp_path / "rules" / "mistaken.yaml")
         await check_suspended_agent(ask, up.pid)
+        await check_suspended_control_plane(ask, up.pid)
         await check_logs(ask)
         await check_request(ask)
         await check_exec(ask)
@@ -141,6 +142,27 @@ async def check_suspended_agent(ask: Ask, mesh_local: int) -> None:
     first, problem, *_ = output.splitlines()
     assert (status, first.startswith("shop  1 of 2 ready  1 problem")) == (1, True)
     assert problem == "backend: its agent does not answer (see backend.agent.log)"
+    await until_status(ask, 0)
+
+
+async def check_suspended_control_plane(ask: Ask, mesh_local: int) -> None:
+    """It alone is the problem: the workloads answer."""
+    (control_plane,) = (
+        each
+        for each in children_of(mesh_local)
+        if b"mesh_discovery" in Path(f"/proc/{each}/cmdline").read_bytes()
+    )
+    os.kill(control_plane, signal.SIGSTOP)
+    try:
+        found = await until_status(ask, 1)
+        _, output, _ = await ask("status")
+    finally:
+        os.kill(control_plane, signal.SIGCONT)
+    sentence = f"no answer from the control plane {found['control_plane']}"
+    assert found["problems"] == [sentence]
+    first, problem, after, *_ = output.splitlines()
+    assert first.startswith("shop  2 of 2 ready  1 problem")
+    assert (problem, after) == (sentence, "")
     await until_status(ask, 0)
 
 

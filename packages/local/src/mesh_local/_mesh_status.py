@@ -3,7 +3,7 @@
 It is made where the mesh runs, and shown there or in another terminal.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
@@ -33,6 +33,10 @@ class WorkloadState(StrEnum):
     """A process of it has ended, and may be started again."""
     LEAVING = "leaving"
     """It is no longer in the mesh file, and stops."""
+
+
+ARE_TROUBLE = (WorkloadState.NOT_READY, WorkloadState.ENDED)
+"""The states that count as problems."""
 
 
 class WorkloadStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,9 +73,10 @@ class WorkloadStatus(msgspec.Struct, frozen=True, kw_only=True):
 class MeshStatus(msgspec.Struct, frozen=True, kw_only=True):
     """A mesh. Times are aware, paths absolute.
 
-    problems: why the mesh is not as its file says now. findings: mistakes in its rules, with file
-    and line; those that begin with a space are of the one before. last_edit: the newest edit of the
-    file that was applied, in words, and when.
+    problems: all that is wrong, also with its rules, one entry each; a further line of an entry
+    begins with a space. findings: the lines of these that are about its rules, with file and line.
+    control_plane_answers: whether it does; its process may run and be suspended.
+    last_edit: the newest edit of the file that was applied, in words, and when.
     """
 
     name: str
@@ -80,6 +85,7 @@ class MeshStatus(msgspec.Struct, frozen=True, kw_only=True):
     mtls: str
     control_plane: str
     control_plane_state: str
+    control_plane_answers: bool = True
     workloads: tuple[WorkloadStatus, ...]
     problems: tuple[str, ...] = ()
     findings: tuple[str, ...] = ()
@@ -100,15 +106,13 @@ class MeshStatus(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_well(self) -> bool:
         """Whether all is ready and as the file says, and its rules have no mistakes."""
-        control_plane_runs = self.control_plane_state.startswith(ChildState.RUNNING)
-        refused = any(each.xds_error is not None for each in self.workloads)
-        told = self.problems or self.findings or refused
-        return control_plane_runs and not told and self.ready == len(self.wanted)
+        return not self.problems and self.ready == len(self.wanted)
 
 
 def mesh_status(mesh: RunningMesh, *, now: datetime | None = None) -> MeshStatus:
     """Return the state of a mesh now."""
     plan, now = mesh.plan, now or datetime.now(UTC)
+    workloads = tuple(_workload(each, plan, now) for each in (*mesh.workloads, *mesh.leaving))
     edited_at, edit = mesh.edits[-1] if mesh.edits else (None, None)
     return MeshStatus(
         name=plan.file.name,
@@ -117,13 +121,71 @@ def mesh_status(mesh: RunningMesh, *, now: datetime | None = None) -> MeshStatus
         mtls=str(plan.file.mesh.mtls),
         control_plane=plan.discovery_address,
         control_plane_state=process_words(mesh.control_plane),
-        workloads=tuple(_workload(each, plan, now) for each in (*mesh.workloads, *mesh.leaving)),
-        problems=mesh.file_problems,
+        control_plane_answers=_control_plane_answers(mesh),
+        workloads=workloads,
+        problems=(
+            *_control_plane_problems(mesh),
+            *_workload_problems(workloads),
+            *_configuration_problems(mesh),
+            *mesh.file_problems,
+            *_whole_findings(mesh.findings),
+        ),
         findings=mesh.findings,
         last_edit=None if edit is None else edit_words(edit),
         last_edit_at=edited_at,
         request_to_try=request_to_try(plan),
     )
+
+
+def _control_plane_answers(mesh: RunningMesh) -> bool:
+    return mesh.control_plane_answers and mesh.control_plane.state is ChildState.RUNNING
+
+
+def _control_plane_problems(mesh: RunningMesh) -> Iterator[str]:
+    if not _control_plane_answers(mesh):
+        child, sentence = mesh.control_plane, f"no answer from {_control_plane(mesh)}"
+        runs = child.state is ChildState.RUNNING
+        yield sentence if runs else f"{sentence}: it is {process_words(child)}"
+
+
+def _control_plane(mesh: RunningMesh) -> str:
+    return f"the control plane {mesh.plan.discovery_address}"
+
+
+def _workload_problems(workloads: Iterable[WorkloadStatus]) -> Iterator[str]:
+    for each in workloads:
+        if each.reason is not None and each.state in ARE_TROUBLE:
+            is_named = each.reason.startswith(each.name)
+            yield each.reason if is_named else f"{each.name}: {each.reason}"
+
+
+def _configuration_problems(mesh: RunningMesh) -> Iterator[str]:
+    """What keeps ready proxies from the newest configuration, once with all whom it does.
+
+    That a control plane which is away is not reached is no problem of the workloads.
+    """
+    found: dict[str, list[str]] = {}
+    for each in mesh.workloads:
+        agent = each.status
+        if agent is None or agent.xds_error is None or each.not_ready is not None:
+            continue
+        if agent.configuration_refused:
+            found.setdefault(agent.xds_error, []).append(each.instance.name)
+        elif _control_plane_answers(mesh):
+            sentence = f"no connection to {_control_plane(mesh)}: {agent.xds_error}"
+            found.setdefault(sentence, []).append(each.instance.name)
+    yield from (f"{', '.join(names)}: {error}" for error, names in found.items())
+
+
+def _whole_findings(lines: Iterable[str]) -> list[str]:
+    """Return an entry for each finding: a line that begins with a space is of the one before."""
+    whole: list[str] = []
+    for line in lines:
+        if line.startswith(" ") and whole:
+            whole[-1] += f"\n{line}"
+        else:
+            whole.append(line)
+    return whole
 
 
 def _workload(running: RunningWorkload, plan: MeshPlan, now: datetime) -> WorkloadStatus:

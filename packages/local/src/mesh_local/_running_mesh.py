@@ -92,6 +92,8 @@ class RunningMesh:
     state: StateFolder
     control_plane: Child
     workloads: tuple[RunningWorkload, ...]
+    control_plane_answers: bool = True
+    """Whether it answered when it was last asked: its process may run and be suspended."""
     leaving: tuple[RunningWorkload, ...] = ()
     """Replicas that are no longer in the mesh file, and stop."""
     file_problems: tuple[str, ...] = ()

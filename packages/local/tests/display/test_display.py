@@ -213,13 +213,67 @@ def test_a_workload_that_is_not_ready_says_in_its_line_what_it_waits_for(
 def test_refused_configuration_is_told_once_with_all_whom_it_concerns(mesh: RunningMesh) -> None:
     mesh.workloads = (mesh.workloads[0], replace(mesh.workloads[0]))
     for each in mesh.workloads:
-        each.status = replace(HEALTHY, xds_error="no such cluster")
+        each.status = replace(HEALTHY, xds_error="no such cluster", configuration_refused=True)
 
     lines = shown(mesh, 80).splitlines()
 
     assert lines[0].startswith("shop  2 of 2 ready  1 problem")
     assert lines[1] == "backend-1, backend-1: no such cluster"
     assert not mesh_status(mesh).is_well
+
+
+@pytest.mark.parametrize(
+    ("state", "sentence"),
+    [
+        (ChildState.RUNNING, "no answer from the control plane 127.64.0.1:15012"),
+        (
+            ChildState.RESTARTING,
+            (
+                "no answer from the control plane 127.64.0.1:15012: it is restarting after killed "
+                "by SIGKILL"
+            ),
+        ),
+    ],
+)
+def test_workloads_are_not_accused_of_a_control_plane_that_is_away(
+    mesh: RunningMesh, state: ChildState, sentence: str
+) -> None:
+    mesh.workloads = (mesh.workloads[0], replace(mesh.workloads[0]))
+    for each in mesh.workloads:
+        each.status = replace(HEALTHY, xds_connected=False, xds_error="no answer within 5 s")
+    mesh.control_plane.state, mesh.control_plane.last_exit = state, "killed by SIGKILL"
+    mesh.control_plane_answers = False
+
+    first, *lines = shown(mesh, 120).splitlines()
+
+    assert first.startswith("shop  2 of 2 ready  1 problem")
+    assert lines[:2] == [sentence, ""]
+    assert mesh_status(mesh).problems == (sentence,)
+    assert not mesh_status(mesh).is_well
+
+
+def test_an_agent_that_does_not_reach_a_control_plane_which_answers_is_told(
+    mesh: RunningMesh,
+) -> None:
+    mesh.workloads = mesh.workloads[:1]
+    mesh.workloads[0].status = replace(HEALTHY, xds_error="connection refused")
+
+    assert mesh_status(mesh).problems == (
+        "backend-1: no connection to the control plane 127.64.0.1:15012: connection refused",
+    )
+
+
+def test_all_that_the_first_line_counts_is_among_the_problems_for_programs(
+    mesh: RunningMesh,
+) -> None:
+    mesh.findings = ("wrong since then: mesh/web.yaml", "  mesh/web.yaml:7: wrong")
+    mesh.file_problems = ("mesh.yaml:1: wrong",)
+
+    assert "3 problems" in shown(mesh, 80).splitlines()[0]
+    assert mesh_status(mesh).problems[1:] == (
+        "mesh.yaml:1: wrong",
+        "wrong since then: mesh/web.yaml\n  mesh/web.yaml:7: wrong",
+    )
 
 
 def test_no_command_is_broken_in_a_narrow_terminal(mesh: RunningMesh) -> None:

@@ -26,6 +26,7 @@ def test_an_agent_s_answer_is_read() -> None:
         not_after=datetime(2026, 1, 1, 1, tzinfo=UTC),
         xds_connected=True,
         xds_error="bad",
+        configuration_refused=True,
         envoy_state="ready",
         envoy_pid=7,
     )

@@ -32,7 +32,6 @@ _COLOURS = {
     WorkloadState.NOT_READY: "red bold",
     WorkloadState.ENDED: "red bold",
 }
-_ARE_TROUBLE = (WorkloadState.NOT_READY, WorkloadState.ENDED)
 _QUIET = "dim"
 
 
@@ -74,10 +73,7 @@ def _headline(status: MeshStatus, width: int) -> Text:
     line.append(f"{status.ready} of {wanted} ready", "green bold" if all_ready else "yellow bold")
     if leaving := len(status.workloads) - wanted:
         line.append(f", {leaving} leaving", "yellow")
-    count = len(status.problems) + len(_refusals(status))
-    count += sum(not each.startswith(" ") for each in status.findings)
-    count += sum(each.state in _ARE_TROUBLE for each in status.workloads)
-    if count:
+    if count := len(status.problems):
         line.append(f"  {count} problem{'s' if count > 1 else ''}", "red bold")
     line.append(f"  mutual TLS {status.mtls}", _QUIET)
     runs = status.control_plane_state == "running"
@@ -89,27 +85,10 @@ def _headline(status: MeshStatus, width: int) -> Text:
 
 
 def _problems(status: MeshStatus, width: int) -> Iterator[Text]:
-    """The lines about what is wrong: workloads, the file, the rules."""
-    for each in status.wanted:
-        if each.reason is not None and each.state in _ARE_TROUBLE:
-            is_named = each.reason.startswith(each.name)
-            sentence = each.reason if is_named else f"{each.name}: {each.reason}"
-            yield from _wrapped(sentence, width, "red")
-    for error, names in _refusals(status).items():
-        yield from _wrapped(f"{', '.join(names)}: {error}", width, "yellow")
-    for sentence in status.problems:
-        yield from _wrapped(sentence, width, "red")
-    for sentence in status.findings:
-        yield from _wrapped(sentence, width, "yellow")
-
-
-def _refusals(status: MeshStatus) -> dict[str, list[str]]:
-    """Return what keeps proxies from the newest configuration, and those whom it does."""
-    found: dict[str, list[str]] = {}
-    for each in status.wanted:
-        if each.xds_error is not None and each.state is WorkloadState.READY:
-            found.setdefault(each.xds_error, []).append(each.name)
-    return found
+    """The lines about what is wrong; those about the rules in a colour of their own."""
+    for problem in status.problems:
+        for line in problem.splitlines():
+            yield from _wrapped(line, width, "yellow" if line in status.findings else "red")
 
 
 def _wrapped(text: str, width: int, colour: str) -> Iterator[Text]:

@@ -208,12 +208,13 @@ async def _answers_ready(host: str, port: int, target: str) -> bool:
 
 
 async def _watch_configuration(mesh: RunningMesh) -> None:
-    """Keep the control plane's findings up to date; never returns."""
+    """Keep up to date whether the control plane answers, and its findings; never returns."""
     while True:
         places = Places(
             mesh.plan.file, config=mesh.state.config, mesh_config=mesh.state.mesh_config
         )
         findings = await fetch_findings(mesh.plan, places)
+        mesh.control_plane_answers = findings is not None
         if findings is not None:
             mesh.findings = findings
         await asyncio.sleep(_WATCH_S)

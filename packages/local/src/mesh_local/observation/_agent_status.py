@@ -16,6 +16,7 @@ class AgentStatus:
 
     serial: hexadecimal, as certificate tools print it.
     xds_error: why a piece of configuration was refused or the control plane is not reached.
+    configuration_refused: whether it is the first of these two.
     """
 
     ready: bool = False
@@ -26,6 +27,7 @@ class AgentStatus:
     not_after: datetime | None = None
     xds_connected: bool = False
     xds_error: str | None = None
+    configuration_refused: bool = False
     envoy_state: str | None = None
     envoy_pid: int | None = None
     warming: int = 0
@@ -52,6 +54,7 @@ def read_status(document: Mapping[str, object]) -> AgentStatus:
     envoy, types = _mapping(document, "envoy"), _mapping(xds, "types")
     reasons = document.get("reasons")
     refusals = (_text(_mapping(types, type_url), "nack") for type_url in types)
+    refusal = next(filter(None, refusals), None)
     pid, warming = envoy.get("pid"), envoy.get("warming")
     return AgentStatus(
         ready=bool(document.get("ready")),
@@ -61,7 +64,8 @@ def read_status(document: Mapping[str, object]) -> AgentStatus:
         not_before=_time(certificate, "not_before"),
         not_after=_time(certificate, "not_after"),
         xds_connected=bool(xds.get("connected")),
-        xds_error=next(filter(None, refusals), None) or _text(xds, "last_error"),
+        xds_error=refusal or _text(xds, "last_error"),
+        configuration_refused=refusal is not None,
         envoy_state=_text(envoy, "state"),
         envoy_pid=pid if isinstance(pid, int) else None,
         warming=warming if isinstance(warming, int) else 0,
