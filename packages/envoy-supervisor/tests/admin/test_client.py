@@ -3,10 +3,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 
-from envoy_supervisor import Address, AdminClient, AdminError
+from envoy_supervisor import Address, AdminClient, AdminError, UnixAddress
 
 
 @asynccontextmanager
@@ -37,10 +38,22 @@ OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}"
 
 
 async def test_no_server_there_is_not_ready_and_an_error(free_port: Callable[[], int]) -> None:
-    client = AdminClient(Address(host="127.0.0.1", port=free_port()))
+    address = Address(host="127.0.0.1", port=free_port())
+    client = AdminClient(address)
     assert not await client.ready()
-    with pytest.raises(AdminError, match=r"GET 127\.0\.0\.1:.*/server_info: .*refused"):
+    with pytest.raises(AdminError) as caught:
         await client.server_info()
+    assert str(caught.value) == (
+        f"Envoy's admin port {address} does not answer (connection refused)"
+    )
+
+
+async def test_a_socket_that_is_not_there_is_told_in_words(tmp_path: Path) -> None:
+    path = tmp_path / "admin"
+    with pytest.raises(AdminError) as caught:
+        await AdminClient(UnixAddress(path=path)).server_info()
+    assert str(caught.value).endswith("admin does not answer (no such file or directory)")
+    assert str(caught.value).startswith("Envoy's admin socket ")
 
 
 async def test_a_refusal_carries_status_and_text() -> None:
@@ -60,8 +73,8 @@ async def test_an_answer_without_end_is_given_up() -> None:
 async def test_an_answer_that_never_comes_is_given_up() -> None:
     release = asyncio.Event()
     async with admin(b"HTTP/1.1 200 OK\r\n", then=release.wait) as address:
-        with pytest.raises(AdminError, match="timed out"):
-            await AdminClient(address, timeout_s=0.05).stats()
+        with pytest.raises(AdminError, match=r"has not answered GET /stats completely"):
+            await AdminClient(address, timeout_s=0.05).stats("^cluster")
         release.set()
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from urllib.parse import quote
 
 import h11
@@ -104,16 +105,30 @@ class AdminClient:
             raise AdminError(f"{method} {self.address}{path}: status {status}: {text}")
         return body
 
+    @property
+    def _subject(self) -> str:
+        sort = "socket" if isinstance(self.address, UnixAddress) else "port"
+        return f"Envoy's admin {sort} {self.address}"
+
     async def _request(self, method: str, path: str, *, max_bytes: int) -> tuple[int, bytes]:
         try:
             async with asyncio.timeout(self._timeout_s):
                 return await exchange(self.address, method, path, max_bytes=max_bytes)
         except TimeoutError as error:
+            # Without the query, which is long and tells a reader of this nothing.
             raise AdminError(
-                f"{method} {self.address}{path}: timed out: no complete answer within "
-                f"{self._timeout_s:g} s"
+                f"{self._subject} has not answered {method} {path.partition('?')[0]} completely "
+                f"within {self._timeout_s:g} s"
             ) from error
-        except (OSError, h11.ProtocolError) as error:
+        except OSError as error:
+            raise AdminError(f"{self._subject} does not answer ({_reason(error)})") from error
+        except h11.ProtocolError as error:
             raise AdminError(
                 f"{method} {self.address}{path}: {str(error) or type(error).__name__}"
             ) from error
+
+
+def _reason(error: OSError) -> str:
+    """Return in words why there is no connection: what asyncio says of it repeats the address."""
+    words = os.strerror(error.errno) if error.errno else str(error) or type(error).__name__
+    return words[:1].lower() + words[1:]
