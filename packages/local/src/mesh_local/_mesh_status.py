@@ -160,7 +160,7 @@ def _workload_problems(workloads: Iterable[WorkloadStatus]) -> Iterator[str]:
 
 
 def _configuration_problems(mesh: RunningMesh) -> Iterator[str]:
-    """What keeps ready proxies from the newest configuration, once with all whom it does.
+    """Yield what keeps ready proxies from the newest configuration, once with all whom it does.
 
     That a control plane which is away is not reached is no problem of the workloads.
     """
