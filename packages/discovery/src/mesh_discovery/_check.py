@@ -21,6 +21,7 @@ from mesh_discovery.model._model import MeshModel, build_model
 from mesh_discovery.plan._proxy import NodeError, parse_proxy
 from mesh_discovery.plan.reachability._judgement import judge
 from mesh_discovery.plan.reachability._references import (
+    Reference,
     Sort,
     Undecided,
     missing_subsets,
@@ -43,6 +44,7 @@ class Checked:
 
     problems: mistakes, with which the server would not start.
     unreachable: objects that the server accepts and no proxy can reach.
+    missing: those of `unreachable` where a rule names something that is not there.
     notes: objects and fields that it accepts and that have no effect.
     warnings: fields with an effect that is probably not meant.
     unjudged: how many times services are named where none is defined, so that no one can tell
@@ -56,6 +58,7 @@ class Checked:
     unreachable: tuple[Problem, ...]
     notes: tuple[Problem, ...]
     warnings: tuple[Problem, ...] = ()
+    missing: tuple[Problem, ...] = ()
     unjudged: int = 0
     different: tuple[DifferentResource, ...] | None = None
 
@@ -129,6 +132,7 @@ def check_configuration(
         files=len(load.files),
         problems=tuple(sorted({*load.problems, *whole.duplicates})),
         unreachable=unreachable,
+        missing=_at(named, unreachable),
         notes=tuple(dict.fromkeys((*load.snapshot.notes, *own.of(whole.snapshot.notes)))),
         warnings=(*(each for content in contents for each in content.warnings), *of_mesh),
         unjudged=len(unjudged),
@@ -172,6 +176,12 @@ class _Own:
 def _is_around(outer: str, inner: str) -> bool:
     """Tell whether a field is another one, or around it."""
     return inner == outer or inner.startswith((f"{outer}.", f"{outer}["))
+
+
+def _at(named: Iterable[Reference], problems: Iterable[Problem]) -> tuple[Problem, ...]:
+    """Return the problems of the fields that name something."""
+    fields = {_field(each.at) for each in named}
+    return tuple(each for each in problems if _field(each) in fields)
 
 
 def _field(problem: Problem) -> tuple[str, int, str]:

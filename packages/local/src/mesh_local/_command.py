@@ -6,6 +6,7 @@ so that what another terminal asks is answered at once.
 
 import asyncio
 import json
+import os
 import shlex
 import sys
 from collections.abc import Sequence
@@ -139,7 +140,8 @@ def check(
 
     Nothing is started.
     """
-    from mesh_local.observation._findings import Findings, check_mesh
+    from mesh_local.lifetime._before_start import all_findings
+    from mesh_local.observation._findings import Findings
 
     try:
         mesh = load_mesh_file(file)
@@ -150,7 +152,7 @@ def check(
         raise typer.Exit(1) from None
     # Any block will do: whether the configuration is right does not depend on addresses.
     plan = plan_mesh(mesh, Block(number=BLOCKS[0]))
-    findings = check_mesh(plan, allow_unsupported=allow_unsupported)
+    findings = all_findings(plan, os.environ, allow_unsupported=allow_unsupported)
     wrong = (*findings.problems, *findings.unreachable)
     if output is Form.JSON:
         _print_findings(findings, workloads=len(plan.instances))
@@ -167,7 +169,9 @@ def check(
 
 
 def _print_findings(findings: "Findings", *, workloads: int) -> None:
-    typer.echo(json.dumps({"workloads": workloads, **asdict(findings)}, indent=2))
+    told = asdict(findings)
+    del told["missing"]  # they are among those that are unreachable
+    typer.echo(json.dumps({"workloads": workloads, **told}, indent=2))
 
 
 @app.command("version", epilog=examples("mesh-local version", "mesh-local version -o json"))

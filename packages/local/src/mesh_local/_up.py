@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -19,9 +20,11 @@ from mesh_local.config._mesh_file import MeshFile
 from mesh_local.display._check_report import check_lines, mesh_lines
 from mesh_local.display._duration_text import milliseconds
 from mesh_local.display._screen import mesh_screen
+from mesh_local.lifetime._before_start import refuse
 from mesh_local.lifetime._file_following import follow_mesh_file
 from mesh_local.lifetime._mesh import editable_mesh, prepared, running_mesh
 from mesh_local.observation._checks import run_check
+from mesh_local.observation._findings import Findings
 from mesh_local.processes._children import OnExit
 from mesh_local.state._folder import StateFolder
 
@@ -29,6 +32,7 @@ ONCE_READY_S = 90.0
 _REFRESH_S = 0.5
 _HINT = "Ctrl-C stops it; elsewhere: mesh-local status, logs, request, exec, down"
 _SECOND_STOP_POLL_S = 0.1
+_SHOWN_WARNINGS = 5
 
 
 async def up(
@@ -43,7 +47,11 @@ async def up(
         try:
             async with _until_stopped(console, file, state) as (kill_now, answers):
                 running = editable_mesh(
-                    plan, state, kill_now=kill_now, allow_unsupported=allow_unsupported
+                    plan,
+                    state,
+                    kill_now=kill_now,
+                    allow_unsupported=allow_unsupported,
+                    judge=partial(_judge_start, console=console),
                 )
                 async with running as (mesh, replicas):
                     answers.mesh = mesh
@@ -53,6 +61,28 @@ async def up(
         except Stopped:
             say(console, "stopped")
     return True
+
+
+def _judge_start(findings: Findings, *, console: Console) -> None:
+    """Refuse what would not start, and rules that name something that is not there.
+
+    What else can't be reached, such as a port of two workloads, is shown while the rest runs.
+    """
+    refuse((*findings.problems, *findings.missing))
+    _say_warnings(findings, console)
+
+
+def _judge_run(findings: Findings, *, console: Console) -> None:
+    """Refuse what `mesh-local check` refuses."""
+    refuse((*findings.problems, *findings.unreachable))
+    _say_warnings(findings, console)
+
+
+def _say_warnings(findings: Findings, console: Console) -> None:
+    for warning in findings.warnings[:_SHOWN_WARNINGS]:
+        say(console, f"warning: {warning}")
+    if (more := len(findings.warnings) - _SHOWN_WARNINGS) > 0:
+        say(console, f"warning: {more} more, which mesh-local check tells")
 
 
 async def _show(mesh: RunningMesh, console: Console) -> None:
@@ -98,6 +128,7 @@ async def once(
                 on_exit=OnExit.FAIL,
                 kill_now=kill_now,
                 allow_unsupported=allow_unsupported,
+                judge=partial(_judge_run, console=console),
             )
             async with running as mesh:
                 answers.mesh = mesh

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from mesh_ca import TokenIssuer
 from mesh_local import (
@@ -19,8 +20,9 @@ from mesh_local import (
     load_mesh_file,
     prepared,
 )
+from mesh_local._up import _judge_start
 from mesh_local.lifetime._mesh import _wait_control_plane
-from mesh_local.observation._findings import Places, check_mesh, fetch_findings
+from mesh_local.observation._findings import Findings, Places, check_mesh, fetch_findings
 from mesh_local.processes._child_group import running
 from mesh_local.processes._children import last_lines
 from mesh_local.processes._guard import Guard, guarding
@@ -48,6 +50,19 @@ config:
       ports: [{number: 443, name: tls, protocol: TLS}]
       resolution: NONE
 configDir: own
+"""
+NOT_THERE = """\
+workloads:
+  - {name: one, ports: [{port: 8080}], command: [no-such]}
+config:
+  - apiVersion: networking.istio.io/v1
+    kind: VirtualService
+    metadata: {name: one}
+    spec:
+      hosts: [one]
+      http:
+        - name: all
+          route: [{destination: {host: one, subset: v9}}]
 """
 UNSUPPORTED = (
     "apiVersion: extensions.istio.io/v1alpha1\nkind: WasmPlugin\nmetadata: {name: v}\nspec: {}\n"
@@ -114,6 +129,49 @@ async def test_a_mistake_in_the_configuration_is_told_before_anything_starts(
         "mesh-local: own/rules.yaml:2: kind: WasmPlugin is not supported yet; remove it, "
         "or let it pass with --allow-unsupported"
     )
+
+
+@pytest.mark.parametrize("command", [("check",), ("up",), ("up", "--once")])
+async def test_what_is_not_there_is_told_before_anything_starts(
+    command: tuple[str, ...], file: Path
+) -> None:
+    file.write_text(NOT_THERE)
+
+    code, lines = await mesh_local(file.parent, *command)
+
+    program, subset = (each for each in lines if each.startswith("mesh-local: "))
+    assert code == 1
+    assert program == (
+        'mesh-local: mesh.yaml:2: workloads[0].command: there is no program "no-such", '
+        f"neither in PATH nor in {file.parent}"
+    )
+    assert subset == (
+        "mesh-local: mesh.yaml:11: config[0].spec.http[0].route[0].destination.subset: no "
+        'DestinationRule for one.default.svc.cluster.local has the subset "v9": what is sent '
+        "there is answered with 503, or closed"
+    )
+    assert not (file.parent / ".mesh-local/mesh/logs/control-plane.log").exists()
+
+
+async def test_a_run_of_checks_refuses_what_check_calls_a_mistake(file: Path) -> None:
+    _, told = await mesh_local(file.parent, "check", "mesh.yaml")
+
+    code, lines = await mesh_local(file.parent, "up", "--once")
+
+    assert (code, lines[1:]) == (1, told)
+
+
+def test_of_many_warnings_some_are_told_at_the_start(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    findings = Findings(warnings=tuple(map(str, range(7))), unreachable=("a port",))
+
+    _judge_start(findings, console=Console())
+
+    assert capsys.readouterr().out.splitlines() == [
+        *(f"warning: {each}" for each in range(5)),
+        "warning: 2 more, which mesh-local check tells",
+    ]
 
 
 async def test_what_only_istio_has_is_let_pass_on_request(file: Path) -> None:

@@ -28,9 +28,10 @@ from mesh_local.config._plan import (
     needed_endpoints,
     plan_mesh,
 )
+from mesh_local.lifetime._before_start import all_findings, refuse_problems
 from mesh_local.lifetime._replica import Surroundings, replica_plans
 from mesh_local.lifetime._replicas import Replicas
-from mesh_local.observation._findings import Places, fetch_findings, refuse_mistakes
+from mesh_local.observation._findings import Findings, Places, fetch_findings
 from mesh_local.observation._http import fetch
 from mesh_local.processes import _specs as processes
 from mesh_local.processes._child_group import child_group
@@ -77,6 +78,7 @@ async def running_mesh(
     environ: Mapping[str, str] | None = None,
     kill_now: asyncio.Event | None = None,
     allow_unsupported: bool = False,
+    judge: Callable[[Findings], None] = refuse_problems,
 ) -> AsyncIterator[RunningMesh]:
     """Run a mesh for as long as the block lasts; the control plane is ready when it begins.
 
@@ -84,11 +86,12 @@ async def running_mesh(
     environ: the environment to give on; this process's own by default.
     kill_now: once set, stopping means killing.
     allow_unsupported: accept configuration that Istio has and this mesh does not have yet.
+    judge: called before anything starts, with what is wrong; raises what keeps the mesh from it.
 
     Stopping takes the file's `drain` and 15 s more at most; what still runs then is killed.
 
-    Raises `ConfigurationError` if the control plane would refuse the configuration, `NotReady` if
-    it does not become ready, `ProcessEnded` from the block.
+    Raises `ConfigurationError` if a program is not there or the control plane would refuse the
+    configuration, `NotReady` if it does not become ready, `ProcessEnded` from the block.
     """
     async with editable_mesh(
         plan,
@@ -97,6 +100,7 @@ async def running_mesh(
         environ=environ,
         kill_now=kill_now,
         allow_unsupported=allow_unsupported,
+        judge=judge,
     ) as (mesh, _):
         yield mesh
 
@@ -110,13 +114,14 @@ async def editable_mesh(
     environ: Mapping[str, str] | None = None,
     kill_now: asyncio.Event | None = None,
     allow_unsupported: bool = False,
+    judge: Callable[[Findings], None] = refuse_problems,
 ) -> AsyncIterator[tuple[RunningMesh, Replicas]]:
     """Run a mesh as `running_mesh` does, with the means to change it while it runs."""
     environ = os.environ if environ is None else environ
     kill_now = kill_now or asyncio.Event()
     issuer = TokenIssuer(state.tokens, JWT_ISSUER)
+    judge(all_findings(plan, environ, allow_unsupported=allow_unsupported))
     wanted = replica_plans(plan, state, environ)
-    refuse_mistakes(plan, allow_unsupported=allow_unsupported)
     write_everything(plan, state, issuer)
     async with AsyncExitStack() as stack:
         enter = stack.enter_async_context

@@ -7,12 +7,12 @@ link. Its findings name the generated files; they are shown with the user's file
 import json
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from mesh_discovery import StatusDocument, check_configuration, status_notes, status_problems
-from mesh_local._errors import ConfigurationError, NoAnswer
+from mesh_local._errors import NoAnswer
 from mesh_local.config import _plan as ports
 from mesh_local.config._mesh_file import MeshFile
 from mesh_local.config._plan import MeshPlan
@@ -39,6 +39,7 @@ class Findings:
 
     problems: mistakes; the control plane would not start.
     unreachable: configuration that is valid, but that no request can reach.
+    missing: those of `unreachable` where a rule names something that is not there.
     notes: configuration that is accepted and has no effect.
     warnings: configuration that has an effect which is probably not meant.
     """
@@ -47,6 +48,7 @@ class Findings:
     unreachable: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
 
 
 class Places:
@@ -114,19 +116,17 @@ def check_mesh(plan: MeshPlan, *, allow_unsupported: bool = False) -> Findings:
         checked = check_configuration(
             config, mesh_config=mesh_config, allow_unsupported=allow_unsupported
         )
+
+        def told(problems: Iterable[object]) -> tuple[str, ...]:
+            return tuple(places.with_user_places(str(each)) for each in problems)
+
         return Findings(
-            problems=tuple(places.with_user_places(str(each)) for each in checked.problems),
-            unreachable=tuple(places.with_user_places(str(each)) for each in checked.unreachable),
-            notes=tuple(places.with_user_places(str(each)) for each in checked.notes),
-            warnings=tuple(places.with_user_places(str(each)) for each in checked.warnings),
+            problems=told(checked.problems),
+            unreachable=told(checked.unreachable),
+            notes=told(checked.notes),
+            warnings=told(checked.warnings),
+            missing=told(checked.missing),
         )
-
-
-def refuse_mistakes(plan: MeshPlan, *, allow_unsupported: bool) -> None:
-    """Raise `ConfigurationError` if the control plane would not start with this configuration."""
-    problems = check_mesh(plan, allow_unsupported=allow_unsupported).problems
-    if problems:
-        raise ConfigurationError("\n".join(problems))
 
 
 def mistakes_in_mesh_file(

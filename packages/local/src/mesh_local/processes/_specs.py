@@ -194,12 +194,9 @@ def app_process(
         return None
     directory = plan.file.directory / workload.directory
     environment = {**environ, **program_environment(plan, instance, state)}
-    program = find_program(workload.command[0], directory, environment.get("PATH", ""))
+    program = _program_of(workload, plan.file, environ)
     if program is None:
-        raise MeshLocalError(
-            f'{_place(plan.file, workload)}there is no program "{workload.command[0]}", neither in '
-            f"PATH nor in {directory}"
-        )
+        raise MeshLocalError(_without_program(workload, plan.file))
     return ProcessSpec(
         name=instance.name,
         role=Role.APP,
@@ -207,6 +204,27 @@ def app_process(
         environment=environment,
         directory=directory,
         log=state.logs / f"{instance.name}.log",
+    )
+
+
+def missing_programs(file: MeshFile, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Returns a sentence for each workload whose program is not there."""
+    return tuple(
+        _without_program(each, file)
+        for each in file.workloads
+        if each.command and _program_of(each, file, environ) is None
+    )
+
+
+def _program_of(workload: Workload, file: MeshFile, environ: Mapping[str, str]) -> str | None:
+    search_path = {**environ, **workload.env}.get("PATH", "")
+    return find_program(workload.command[0], file.directory / workload.directory, search_path)
+
+
+def _without_program(workload: Workload, file: MeshFile) -> str:
+    return (
+        f'{_place(file, workload)}there is no program "{workload.command[0]}", neither in '
+        f"PATH nor in {file.directory / workload.directory}"
     )
 
 
