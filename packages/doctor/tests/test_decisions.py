@@ -152,6 +152,20 @@ def test_tokens(claims: TokenClaims | None, fault: str | None, cause: Cause) -> 
     assert (fault or "bank:vault") in finding.said
 
 
+def test_a_token_is_no_strangers_where_it_is_not_said_whose_it_should_be() -> None:
+    assert CONFIG.token is not None
+    anyones = replace(CONFIG.token, namespace=None, service_account=None)
+    claims = CLAIMS._replace(subject="system:serviceaccount:bank:vault")
+    seen = replace(SEEN, token=replace(TOKEN, claims=claims))
+    assert all(each.cause is None for each in found(replace(CONFIG, token=anyones), seen))
+
+
+def test_what_is_examined_has_a_remedy_if_another_was_meant() -> None:
+    config = replace(CONFIG, examined="the environment of this shell", examined_fix="name one")
+    first, *_ = found(config)
+    assert (first.check, first.status, first.fix) == ("examined", Status.OK, "name one")
+
+
 def test_a_token_without_which_there_is_a_certificate_is_not_missed() -> None:
     config = replace(CONFIG, token=replace(CONFIG.token, needed=False)) if CONFIG.token else CONFIG
     missing = SeenToken(state=TokenState.MISSING, reason="does not exist")

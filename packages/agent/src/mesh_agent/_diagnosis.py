@@ -20,19 +20,27 @@ OWN_PROGRAMS = ("mesh-agent", "pilot-agent", "mesh_agent", "mesh_agent._process"
 
 
 def doctor_config(
-    config: AgentConfig, problems: tuple[str, ...], *, examined: str = "", other_user: str = ""
+    config: AgentConfig,
+    problems: tuple[str, ...],
+    *,
+    examined: str = "",
+    examined_fix: str = "",
+    other_user: str = "",
+    is_given: bool = True,
 ) -> mesh_doctor.DoctorConfig:
     """Returns what is to be examined.
 
     problems: those of the configuration; what they name has its default in `config`.
-    examined, other_user: see `DoctorConfig`.
+    examined, examined_fix, other_user: see `DoctorConfig`.
+    is_given: whether anybody gave settings; if not, nothing says which workload it is.
     """
     admin = _admin(config)
     host = reached_at(config.status.host)
     servers = tuple(_servers(config))
-    token = _token(config)
+    token = _token(config, is_given=is_given)
     return mesh_doctor.DoctorConfig(
         examined=examined,
+        examined_fix=examined_fix,
         other_user=other_user,
         problems=tuple(_not_examined(problems, servers, token)),
         servers=servers,
@@ -46,7 +54,7 @@ def doctor_config(
         dns=_dns(config),
         envoy=_envoy(config),
         interception=_interception(config),
-        workload=f"{config.identity.pod_name}.{config.identity.namespace}",
+        workload=f"{config.identity.pod_name}.{config.identity.namespace}" if is_given else "",
         own_programs=OWN_PROGRAMS,
     )
 
@@ -117,14 +125,14 @@ def _clocks(address: str) -> Iterator[mesh_doctor.HttpPlace]:
             yield mesh_doctor.HttpPlace(host=host, port=port, path=path)
 
 
-def _token(config: AgentConfig) -> mesh_doctor.TokenPlace | None:
+def _token(config: AgentConfig, *, is_given: bool) -> mesh_doctor.TokenPlace | None:
     authority = config.authority
     if authority is None or authority.token_path is None:
         return None
     return mesh_doctor.TokenPlace(
         path=authority.token_path,
-        namespace=config.identity.namespace,
-        service_account=config.identity.service_account,
+        namespace=config.identity.namespace if is_given else None,
+        service_account=config.identity.service_account if is_given else None,
         needed=authority.client_certificate_path is None,
     )
 

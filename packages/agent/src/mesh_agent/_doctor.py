@@ -58,7 +58,12 @@ def examine(flags: Flags, *, address: str | None, port: int | None, as_json: boo
     logging.disable()  # what is logged on the way is found out below, and told once
     found = examined(flags, environ=os.environ, directory=Path(), address=address, port=port)
     config = doctor_config(
-        found.config, found.problems, examined=found.said, other_user=found.other_user
+        found.config,
+        found.problems,
+        examined=found.said,
+        examined_fix=found.fix,
+        other_user=found.other_user,
+        is_given=found.is_given,
     )
     findings = asyncio.run(mesh_doctor.examine(config))
     if as_json:

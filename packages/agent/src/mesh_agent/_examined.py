@@ -27,15 +27,22 @@ from mesh_agent_cli import CliError, fetch_page
 
 _PAGE = "debug/config"
 _MOST_AGENTS = 50
+_ENVIRONMENT_FILE = "agent.env"
+"""What the guides call the file of an agent's environment."""
 
 
 class Examined(NamedTuple):
-    """A configuration, its problems, and whose it is; `other_user` as in `DoctorConfig`."""
+    """A configuration, its problems, and whose it is; `other_user` as in `DoctorConfig`.
+
+    fix: what to do if another one was meant. is_given: whether anybody gave settings.
+    """
 
     config: AgentConfig
     problems: tuple[str, ...]
     said: str
     other_user: str = ""
+    fix: str = ""
+    is_given: bool = True
 
 
 class _Running(NamedTuple):
@@ -80,11 +87,22 @@ def examined(
             return theirs
     status = structs.replace(own.status, host=host, port=number) if named else own.status
     place = mesh_doctor.HttpPlace(host=host, port=number, path="").address
+    is_given = _is_set_up(own)
     return Examined(
         structs.replace(own, status=status),
         problems,
         _of_this_shell(own, directory, place, others=running is not None),
+        fix="" if is_given else _how_to_give(directory),
+        is_given=is_given,
     )
+
+
+def _how_to_give(directory: Path) -> str:
+    """Return how this shell, or an agent that runs, has the settings examined that are meant."""
+    named = "name the agent with --port and --address"
+    if (directory / _ENVIRONMENT_FILE).is_file():
+        return f"set -a; . ./{_ENVIRONMENT_FILE}; set +a; or {named}"
+    return f"set the agent's environment in this shell, or {named}"
 
 
 def _workload(config: AgentConfig) -> tuple[str, str]:
@@ -140,7 +158,7 @@ def _of_this_shell(own: AgentConfig, directory: Path, place: str, *, others: boo
     shell = f"the environment of this shell, in {directory.absolute()}"
     if _is_set_up(own):
         return f"{shell} ({why})"
-    return f"{shell}, which has none of an agent's settings ({why}; --port names another)"
+    return f"{shell}, which has none of an agent's settings ({why})"
 
 
 def _is_set_up(own: AgentConfig) -> bool:

@@ -49,13 +49,14 @@ class Server:
 class TokenPlace:
     """The workload's token, and whose it should be.
 
+    namespace, service_account: None where no settings say whose it should be; then any will do.
     audience: the one that control planes accept unless told otherwise.
     needed: whether the workload has no other proof of its identity.
     """
 
     path: Path
-    namespace: str
-    service_account: str
+    namespace: str | None
+    service_account: str | None
     audience: str = "istio-ca"
     needed: bool = True
 
@@ -122,6 +123,7 @@ class DoctorConfig:
     """Everything that is examined.
 
     examined: whose configuration this is, as in `that of the agent at ...`; told first.
+    examined_fix: what to do if another one was meant; empty if there is nothing to do.
     other_user: that somebody else says what is examined, as in `user 0 is not the agent's, 1337`;
         empty if no one else does. Then no program is run that it names, no token is read, and a
         file that can't be read is no problem: the agent's own word is taken instead.
@@ -139,6 +141,7 @@ class DoctorConfig:
 
     agent: HttpPlace
     examined: str = ""
+    examined_fix: str = ""
     other_user: str = ""
     problems: tuple[str, ...] = ()
     servers: tuple[Server, ...] = ()

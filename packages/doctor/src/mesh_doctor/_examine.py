@@ -48,7 +48,7 @@ def _every(config: DoctorConfig, seen: Observed) -> Iterator[Finding]:
 def _configuration(config: DoctorConfig) -> Iterator[Finding]:
     check = "configuration"
     if config.examined:
-        yield ok("examined", config.examined)
+        yield ok("examined", config.examined, config.examined_fix)
     for each in config.problems:
         if config.other_user:
             yield skipped(check, f"{each} ({config.other_user})")

@@ -81,9 +81,9 @@ class Finding:
     follows: str = ""
 
 
-def ok(check: str, said: str) -> Finding:
-    """Return a finding that all is well."""
-    return Finding(check=check, status=Status.OK, said=said)
+def ok(check: str, said: str, fix: str = "") -> Finding:
+    """Return a finding that all is well; fix: what to do if something else was meant."""
+    return Finding(check=check, status=Status.OK, said=said, fix=fix)
 
 
 def skipped(check: str, reason: str) -> Finding:

@@ -100,7 +100,7 @@ def _fault(place: TokenPlace, found: SeenToken, seen: Observed) -> Finding | Non
 
 def _stranger(place: TokenPlace, claims: TokenClaims) -> str:
     """Return how the subject differs from this workload's; empty if it does not."""
-    if not claims.subject.startswith(_KUBERNETES):
+    if not claims.subject.startswith(_KUBERNETES) or place.namespace is None:
         return ""
     namespace, _, account = claims.subject.removeprefix(_KUBERNETES).partition(":")
     if (namespace, account) == (place.namespace, place.service_account):
