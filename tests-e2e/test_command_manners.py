@@ -59,6 +59,18 @@ def distributions() -> Iterator[tuple[str, str]]:
 COMMANDS = dict(distributions())
 
 
+_INTERRUPT_AT_IMPORT = """\
+import os, signal, sys
+
+class Interrupting:
+    def find_spec(self, name, path=None, target=None):
+        if name == {name!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupting())
+"""
+
+
 def started(*words: str, stdout: int = subprocess.PIPE) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "COLUMNS": "80", "NO_COLOR": "1"}
     environment.pop("PYTHONUNBUFFERED", None)  # users do without
@@ -166,6 +178,22 @@ def test_a_wrong_call_is_one_sentence(name: str) -> None:
         done = started(*words)
         assert (done.returncode, done.stdout) == (2, ""), words
         assert re.fullmatch(rf"{name}: .*\(see {name}( \S+)? --help\)\n", done.stderr), words
+
+
+@pytest.mark.parametrize("module", ["mesh_local", "mesh_discovery"])
+@pytest.mark.parametrize("loaded", ["typer", "mesh_command_line.typer_application"])
+def test_ctrl_c_while_modules_are_loaded_is_no_traceback(
+    module: str, loaded: str, tmp_path: Path
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text(_INTERRUPT_AT_IMPORT.format(name=loaded))
+    done = subprocess.run(
+        [sys.executable, "-m", module, "version"],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
 
 
 @every_command

@@ -4,6 +4,9 @@ import gc
 import os
 import sys
 
+_INTERRUPTED = 130
+"""The exit status of a shell's command that Ctrl-C ended."""
+
 
 def main() -> None:
     """Run the command line."""
@@ -12,6 +15,9 @@ def main() -> None:
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     if sys.argv[1:2] == ["discovery"]:
         gc.disable()  # until all is loaded: there is no garbage in modules
-    from mesh_discovery.commands._cli import main as run
+    try:
+        from mesh_discovery.commands._cli import main as run
 
-    run()
+        run()
+    except KeyboardInterrupt:  # while that was loaded
+        sys.exit(_INTERRUPTED)

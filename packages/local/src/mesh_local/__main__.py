@@ -1,5 +1,5 @@
 """`python -m mesh_local`."""
 
-from mesh_local._command import main
+from mesh_local._entry import main
 
 main()
