@@ -29,6 +29,8 @@ class Outer(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_un
     labels: dict[str, str] = {}
     color: Color = Color.RED
     timeout: Duration = Duration(1)
+    lifetime: str = "1h"
+    zone: str = "0"
     on: bool = False
     weight: Annotated[int, msgspec.Meta(ge=0)] | None = None
     anything: Any = None
@@ -88,8 +90,20 @@ def test_data_that_fits_is_decoded() -> None:
         (
             {"timeout": 10},
             "timeout",
-            "expected a duration such as 10s or 250ms, found the number 10",
+            (
+                "expected a duration such as 10s or 250ms, found the number 10; "
+                "it needs a unit: h, m, s, ms, us or ns"
+            ),
         ),
+        (
+            {"lifetime": 60},
+            "lifetime",
+            (
+                "expected a duration such as 1h, found the number 60; "
+                "it needs a unit: h, m, s, ms, us or ns"
+            ),
+        ),
+        ({"zone": 1}, "zone", "expected text, found the number 1; put it in quotes"),
         (
             {"timeout": "1d"},
             "timeout",

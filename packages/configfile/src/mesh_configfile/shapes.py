@@ -99,6 +99,8 @@ def _struct(value: Value, wanted: inspect.StructType, path: FieldPath) -> Iterat
             if wanted.forbid_unknown_fields:
                 meant.add(nearest(key, fields))
                 yield (*path, key), f"unknown field{suggestion(key, fields)}"
+        elif _is_duration(known) and _is_number(inner):
+            yield (*path, key), f"expected a duration such as {known.default}, {_no_unit(inner)}"
         else:
             yield from _check(inner, known.type, (*path, key))
     for name, each in fields.items():
@@ -130,7 +132,31 @@ def _scalar(value: Value, wanted: inspect.Type) -> str | None:  # noqa: PLR0911
     raise TypeError(f"no check for {wanted!r}")
 
 
+def _is_duration(field: inspect.Field) -> bool:
+    """Tell whether a text is read as a duration by those who have this shape: its default is one.
+
+    In YAML `60s` is text without quotes, so that quotes would be the wrong advice.
+    """
+    if not isinstance(field.type, inspect.StrType) or not isinstance(field.default, str):
+        return False
+    try:
+        Duration.parse(field.default)
+    except DurationError:
+        return False
+    return field.default.strip("0") != ""
+
+
+def _is_number(value: Value) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _no_unit(value: Value) -> str:
+    return f"{_but(value)}; it needs a unit: h, m, s, ms, us or ns"
+
+
 def _duration(value: Value) -> str | None:
+    if _is_number(value):
+        return f"expected {Duration.EXPECTED}, {_no_unit(value)}"
     hint = ""
     if isinstance(value, str):
         try:

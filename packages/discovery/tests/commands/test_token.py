@@ -37,7 +37,7 @@ async def test_a_token_of_one_command_gets_a_certificate(
 ) -> None:
     code, told = await token(tmp_path, "--namespace=shop", "--service-account=cart")
     assert code == 0
-    assert told[0] == "tokens/token is a token of the service account shop/cart for 24 h"
+    assert told[0] == "tokens/token is a token of the service account shop/cart for 1 d"
     words = told[1].split()
     keys = words[words.index("discovery") + 1 : -2]
     plane = await start_plane(config_dir, f"--ca-signers={signers}", *keys)
@@ -62,6 +62,11 @@ async def test_a_token_of_one_command_gets_a_certificate(
             names += name.get_values_for_type(x509.UniformResourceIdentifier)
 
     assert names == [f"spiffe://cluster.local/ns/shop/sa/{name}" for name in ("cart", "later")]
+
+
+async def test_the_time_that_a_token_is_good_for_is_told_in_its_units(tmp_path: Path) -> None:
+    _, (told, _) = await token(tmp_path, "--ttl=5s")
+    assert told == "tokens/token is a token of the service account default/default for 5 s"
 
 
 async def test_what_is_secret_is_its_owners_alone(tmp_path: Path) -> None:

@@ -152,7 +152,10 @@ MISTAKES = {
     ),
     "duration": (
         MESH + "  connectTimeout: 10\n",
-        "4: spec.connectTimeout: expected a duration such as 10s or 250ms, found the number 10",
+        (
+            "4: spec.connectTimeout: expected a duration such as 10s or 250ms, "
+            "found the number 10; it needs a unit: h, m, s, ms, us or ns"
+        ),
     ),
     "duration of days": (
         MESH + "  connectTimeout: 1d\n",

@@ -8,6 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from mesh_ca import TokenIssuer
+from mesh_command_line import span
 
 KEY_SET = "jwks.json"
 TOKEN = "token"  # noqa: S105  (a file name)
@@ -32,7 +33,7 @@ def write_token(
     key_set, file = directory / KEY_SET, file or directory / TOKEN
     tokens.write_token(file, namespace, service_account, audience, lifetime)
     tokens.write_jwks(key_set)
-    hours = f"{lifetime.total_seconds() / 3600:g} h"
-    yield f"{file} is a token of the service account {namespace}/{service_account} for {hours}"
+    time = span(lifetime.total_seconds())
+    yield f"{file} is a token of the service account {namespace}/{service_account} for {time}"
     further = f" --jwt-audience {audience}" if audience != "istio-ca" else ""
     yield f"mesh-discovery discovery --jwks-file {key_set} --jwt-issuer {issuer}{further} takes it"
