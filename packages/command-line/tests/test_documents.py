@@ -101,6 +101,7 @@ def test_bash_completes(call: Call, tmp_path: Path) -> None:
     assert completed(script, "far") == {"farewell"}
     assert completed(script, "gr") == {"greet"}
     assert completed(script, "greet", "--") == {"--loudly", "--softly", "--times", "--help"}
+    assert completed(script, "greet", "") == set()  # files, by the shell's default
     assert completed(script, "completion", "") == {"bash", "zsh", "fish", "--help"}
     assert completed(script, "farewell", "-o", "") == {"bash", "zsh", "fish"}
     assert completed(script, "--version", "gre") == {"greet"}

@@ -28,7 +28,7 @@ def _function(program: Program) -> str:
 
 def _words(command: Command) -> list[str]:
     names = [name for each in command.options for name in each.names]
-    return [*names, *(choice for each in command.arguments for choice in each.choices), "--help"]
+    return [*(choice for each in command.arguments for choice in each.choices), *names, "--help"]
 
 
 def _bash(program: Program) -> Iterator[str]:
@@ -56,6 +56,8 @@ def _bash(program: Program) -> Iterator[str]:
         yield f'            {command.name}) words="{" ".join(_words(command))}" ;;'
     yield "        esac ;;"
     yield "    esac"
+    # Where only options are left, bash would insert their common `--` instead of offering files.
+    yield '    if [[ -z $current && $words != [^-]* ]]; then words=""; fi'
     yield '    COMPREPLY=($(compgen -W "$words" -- "$current"))'
     yield "}"
     yield f"complete -o default -F {function} {program.name}"
