@@ -9,7 +9,7 @@ from enum import StrEnum
 
 import msgspec
 
-from mesh_local._running_mesh import RunningMesh, RunningWorkload
+from mesh_local._running_mesh import RunningMesh, RunningWorkload, restart_words
 from mesh_local.config._edit import Edit
 from mesh_local.config._plan import MeshPlan
 from mesh_local.config._shapes import Protocol
@@ -30,12 +30,14 @@ class WorkloadState(StrEnum):
     NOT_READY = "not ready"
     """It was ready before, its start takes too long, or something keeps it from it."""
     ENDED = "ended"
-    """A process of it has ended, and may be started again."""
+    """A process of it has ended."""
+    RESTARTING = "restarting"
+    """A process of it has ended, and is being started again."""
     LEAVING = "leaving"
     """It is no longer in the mesh file, and stops."""
 
 
-ARE_TROUBLE = (WorkloadState.NOT_READY, WorkloadState.ENDED)
+ARE_TROUBLE = (WorkloadState.NOT_READY, WorkloadState.ENDED, WorkloadState.RESTARTING)
 """The states that count as problems."""
 
 
@@ -44,7 +46,8 @@ class WorkloadStatus(msgspec.Struct, frozen=True, kw_only=True):
 
     reason: why it can't be used yet, a sentence. urls: where its program, or a gateway, is reached
     from this machine, as `http://127.64.1.2:8080` or without a scheme. proxy: its Envoy as an HTTP
-    proxy. names: where its agent answers DNS. restarts: of its program. serial: hexadecimal.
+    proxy. names: where its agent answers DNS. restarts: of its program.
+    agent_restarts: of its agent. serial: hexadecimal.
     """
 
     name: str
@@ -64,6 +67,7 @@ class WorkloadStatus(msgspec.Struct, frozen=True, kw_only=True):
     envoy: str | None = None
     program: str
     restarts: int = 0
+    agent_restarts: int = 0
 
     @property
     def full_name(self) -> str:
@@ -213,14 +217,16 @@ def _workload(running: RunningWorkload, plan: MeshPlan, now: datetime) -> Worklo
         envoy=_envoy(running),
         program=_program(running),
         restarts=running.app.restarts if running.app is not None else 0,
+        agent_restarts=running.agent.restarts,
     )
 
 
 def _state(running: RunningWorkload, now: datetime) -> WorkloadState:
     if running.leaving:
         return WorkloadState.LEAVING
-    if running.ended is not None:
-        return WorkloadState.ENDED
+    if (ended := running.ended) is not None:
+        is_restarting = ended.state is ChildState.RESTARTING
+        return WorkloadState.RESTARTING if is_restarting else WorkloadState.ENDED
     if running.not_ready is None:
         return WorkloadState.READY
     if running.agent.state is ChildState.WAITING:
@@ -249,7 +255,8 @@ def _envoy(running: RunningWorkload) -> str | None:
         return None
     if running.status is None or running.status.envoy_state is None:
         return "starting"
-    return running.status.envoy_state
+    after = f", agent {restart_words(running.agent)}" if running.agent.restarts else ""
+    return f"{running.status.envoy_state}{after}"
 
 
 def _program(running: RunningWorkload) -> str:
@@ -264,7 +271,7 @@ def process_words(child: Child) -> str:
     if child.state in (ChildState.RESTARTING, ChildState.ENDED) and child.last_exit:
         words += f" after {child.last_exit}"
     if child.restarts:
-        words += f", {child.restarts} restarts" if child.restarts > 1 else ", 1 restart"
+        words += f", {restart_words(child)}"
     return words
 
 

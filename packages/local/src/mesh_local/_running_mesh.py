@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from mesh_local._errors import NotReady
 from mesh_local.config._edit import Edit
 from mesh_local.config._plan import Instance, MeshPlan
+from mesh_local.display._duration_text import milliseconds
 from mesh_local.observation._agent_status import AgentStatus
 from mesh_local.processes._children import Child, ChildState, last_lines
 from mesh_local.state._folder import StateFolder
@@ -64,8 +65,7 @@ class RunningWorkload:
     def not_ready(self) -> str | None:
         """Why the workload can't be used yet; None if it can."""
         if (ended := self.ended) is not None:
-            said = "".join(last_lines(ended.spec.log, 1))
-            return f"{ended.spec.name} ended ({ended.last_exit})" + (f": {said}" if said else "")
+            return _end_words(ended, _next_start(ended))
         if self.trouble is not None or self.agent.state is ChildState.WAITING:
             return self.trouble or "its agent starts after others"
         if self.status is None:
@@ -82,6 +82,25 @@ class RunningWorkload:
         """The process in whose log the reason is, if the workload is not ready."""
         agent_is_well = self.status is not None and self.status.ready
         return self.ended or (self.app if agent_is_well and self.app is not None else self.agent)
+
+
+def _end_words(child: Child, next_start: str = "") -> str:
+    said = "".join(last_lines(child.spec.log, 1))
+    ended = f"{child.spec.name} ended ({child.last_exit}){next_start}"
+    return f"{ended}: {said}" if said else ended
+
+
+def _next_start(child: Child) -> str:
+    if child.state is not ChildState.RESTARTING:
+        return ""
+    wait_s = child.starts_after_s
+    after = "" if wait_s is None else f" after {milliseconds(wait_s)}"
+    return f" and is started again{after}, {restart_words(child)}"
+
+
+def restart_words(child: Child) -> str:
+    """Return how often a process was started again."""
+    return "1 restart" if child.restarts == 1 else f"{child.restarts} restarts"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -145,6 +164,8 @@ class RunningMesh:
             pass
         for each in sorted(self.workloads, key=lambda each: each.ended_by_itself is None):
             if (reason := each.not_ready) is not None:
+                if (ended := each.ended) is not None:
+                    reason = _end_words(ended)  # nobody waits for its next start
                 raise NotReady(
                     f"workload {each.instance.full_name} is not ready after "
                     f"{loop.time() - started:.0f} s: {reason}",

@@ -131,7 +131,9 @@ def test_the_first_lines_tell_how_many_are_ready_and_what_is_wrong(mesh: Running
     first, *others = shown(mesh, 80).splitlines()
 
     assert first.startswith("shop  1 of 4 ready  1 problem")
-    assert others[0] == "frontend ended (exit code 3): no database"
+    assert others[0] == (
+        "frontend ended (exit code 3) and is started again, 2 restarts: no database"
+    )
 
 
 def test_a_workload_that_starts_is_no_problem_unless_that_takes_long(mesh: RunningMesh) -> None:
@@ -179,7 +181,7 @@ def test_a_workload_with_trouble_is_shown_where_not_all_have_room(mesh: RunningM
 
     lines = shown(mesh, 80, 24).splitlines()
 
-    assert any(line.startswith("frontend.shop") and "ended" in line for line in lines)
+    assert any(line.startswith("frontend.shop") and "restarting" in line for line in lines)
     assert any(line.startswith("…") and "more, all ready" in line for line in lines)
 
 
@@ -207,7 +209,7 @@ def test_addresses_can_be_clicked(mesh: RunningMesh) -> None:
 def test_a_workload_that_is_not_ready_says_in_its_line_what_it_waits_for(
     mesh: RunningMesh,
 ) -> None:
-    assert "backend-2.shop   starting  envoy: no listeners yet\n" in shown(mesh, 80)
+    assert "backend-2.shop   starting    envoy: no listeners yet\n" in shown(mesh, 80)
 
 
 def test_refused_configuration_is_told_once_with_all_whom_it_concerns(mesh: RunningMesh) -> None:
@@ -274,6 +276,32 @@ def test_all_that_the_first_line_counts_is_among_the_problems_for_programs(
         "mesh.yaml:1: wrong",
         "wrong since then: mesh/web.yaml\n  mesh/web.yaml:7: wrong",
     )
+
+
+def test_a_process_that_ends_again_and_again_says_when_it_is_started(mesh: RunningMesh) -> None:
+    mesh.workloads = mesh.workloads[2:3]
+    assert mesh.workloads[0].app is not None
+    mesh.workloads[0].app.starts_after_s = 4.04
+
+    (found,) = mesh_status(mesh).workloads
+
+    assert (found.state, found.restarts) == ("restarting", 2)
+    assert found.reason == (
+        "frontend ended (exit code 3) and is started again after 4.0 s, 2 restarts: no database"
+    )
+    mesh.workloads[0].app.state = ChildState.ENDED
+    (found,) = mesh_status(mesh).workloads
+    assert (found.state, found.reason) == ("ended", "frontend ended (exit code 3): no database")
+
+
+def test_restarts_of_an_agent_are_counted(mesh: RunningMesh) -> None:
+    mesh.workloads = mesh.workloads[:1]
+    mesh.workloads[0].agent.restarts = 3
+
+    (found,) = mesh_status(mesh).workloads
+
+    assert (found.restarts, found.agent_restarts) == (0, 3)
+    assert found.envoy == "ready, agent 3 restarts"
 
 
 def test_no_command_is_broken_in_a_narrow_terminal(mesh: RunningMesh) -> None:
@@ -343,7 +371,7 @@ def test_a_workload_says_what_it_waits_for(mesh: RunningMesh) -> None:
     assert [each.not_ready for each in mesh.workloads] == [
         None,
         "envoy: no listeners yet",
-        "frontend ended (exit code 3): no database",
+        "frontend ended (exit code 3) and is started again, 2 restarts: no database",
         "its agent does not answer (see visitor agent.log)",
     ]
 

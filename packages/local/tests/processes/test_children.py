@@ -115,6 +115,8 @@ async def test_a_process_is_started_again(make_spec: MakeSpec, guard: Guard) -> 
         first = child.pid
         assert first is not None
         os.kill(first, signal.SIGKILL)
+        await until(lambda: child.state is ChildState.RESTARTING, what="it to be started again")
+        assert child.starts_after_s is not None
         await until(
             lambda: child.state is ChildState.RUNNING and child.pid != first, what="the next one"
         )

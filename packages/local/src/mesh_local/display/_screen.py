@@ -31,6 +31,7 @@ _COLOURS = {
     WorkloadState.LEAVING: "yellow",
     WorkloadState.NOT_READY: "red bold",
     WorkloadState.ENDED: "red bold",
+    WorkloadState.RESTARTING: "red bold",
 }
 _QUIET = "dim"
 

@@ -60,6 +60,8 @@ class Child:
         self.pid: int | None = None
         self.restarts = 0
         self.last_exit: str | None = None
+        self.starts_after_s: float | None = None
+        """While it is restarting: how long after its end; None if it is started at once."""
         self.is_stopped = False
         """Whether it was asked to end: it did not end by itself then."""
         self._on_exit = on_exit
@@ -91,6 +93,7 @@ class Child:
                 self._is_killed = False
                 self._kill_group()
                 self.restarts += 1
+                self.starts_after_s = None
                 self.state = ChildState.RESTARTING if self._not_held.is_set() else ChildState.ENDED
                 continue
             if self._on_exit is OnExit.FAIL:
@@ -104,6 +107,7 @@ class Child:
                 delays = _BACKOFF.delays()
             delay = next(delays)
             self.restarts += 1
+            self.starts_after_s = delay
             self.state = ChildState.RESTARTING
             log.warning(
                 "process ended, starting it again",
