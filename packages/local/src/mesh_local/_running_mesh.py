@@ -165,7 +165,7 @@ class RunningMesh:
         for each in sorted(self.workloads, key=lambda each: each.ended_by_itself is None):
             if (reason := each.not_ready) is not None:
                 if (ended := each.ended) is not None:
-                    reason = _end_words(ended)  # nobody waits for its next start
+                    reason = _end_words(ended)  # its next start is no longer waited for
                 raise NotReady(
                     f"workload {each.instance.full_name} is not ready after "
                     f"{loop.time() - started:.0f} s: {reason}",

@@ -140,7 +140,7 @@ def test_a_workload_that_starts_is_no_problem_unless_that_takes_long(mesh: Runni
     mesh.workloads = mesh.workloads[:2]
     mesh.workloads[1].begun_at = NOW - timedelta(seconds=5)
 
-    assert shown(mesh, 80).startswith("shop  1 of 2 ready  mutual TLS")
+    assert shown(mesh, 80).startswith("shop  1 of 2 ready  mutual TLS STRICT  control plane")
     assert "starting  envoy: no listeners yet" in shown(mesh, 80)
 
     mesh.workloads[1].begun_at = NOW - timedelta(minutes=1)
@@ -302,6 +302,28 @@ def test_restarts_of_an_agent_are_counted(mesh: RunningMesh) -> None:
 
     assert (found.restarts, found.agent_restarts) == (0, 3)
     assert found.envoy == "ready, agent 3 restarts"
+
+
+@pytest.mark.parametrize(
+    ("state", "restarts", "answers", "words"),
+    [
+        (ChildState.RUNNING, 0, True, "running"),
+        (ChildState.RUNNING, 1, True, "running, 1 restart"),
+        (ChildState.RUNNING, 1, False, "does not answer"),
+        (ChildState.RESTARTING, 12, False, "restarting"),
+    ],
+)
+def test_the_first_line_has_the_control_plane_s_address_in_any_state(
+    mesh: RunningMesh, state: ChildState, restarts: int, words: str, *, answers: bool
+) -> None:
+    mesh.workloads = mesh.workloads[:1]
+    plane = mesh.control_plane
+    plane.state, plane.restarts, plane.last_exit = state, restarts, "killed by SIGKILL"
+    mesh.control_plane_answers = answers
+
+    first, *_ = shown(mesh, 80).splitlines()
+
+    assert first.endswith(f"  control plane 127.64.0.1:15012 {words}")
 
 
 def test_no_command_is_broken_in_a_narrow_terminal(mesh: RunningMesh) -> None:

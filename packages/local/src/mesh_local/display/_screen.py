@@ -14,6 +14,7 @@ from rich.text import Text
 
 from mesh_local._mesh_status import MeshStatus, WorkloadState, WorkloadStatus
 from mesh_local.display._duration_text import brief
+from mesh_local.processes._children import ChildState
 
 _SERIAL_DIGITS = 12
 """As many as `mesh-agent` shows, of the end: the authority begins those of one day alike."""
@@ -21,8 +22,6 @@ _LEAST_NAME = 12
 _BEFORE_REASON = 2
 """The columns before the reason of a workload that is not ready."""
 _GAP = 2
-_WIDE = 110
-"""From here on the first line has room for the control plane, also where all is well."""
 
 _COLOURS = {
     WorkloadState.READY: "green",
@@ -76,13 +75,25 @@ def _headline(status: MeshStatus, width: int) -> Text:
         line.append(f", {leaving} leaving", "yellow")
     if count := len(status.problems):
         line.append(f"  {count} problem{'s' if count > 1 else ''}", "red bold")
-    line.append(f"  mutual TLS {status.mtls}", _QUIET)
-    runs = status.control_plane_state == "running"
-    if not runs or width >= _WIDE:
-        line.append(f"  control plane {status.control_plane} ", _QUIET)
-        line.append(status.control_plane_state, "green" if runs else "red bold")
+    ways = [*_ends_of_headline(status)]
+    fitting = (way for way in ways if line.cell_len + way.cell_len <= width)
+    line.append_text(next(fitting, ways[-1]))
     line.truncate(width, overflow="ellipsis")
     return line
+
+
+def _ends_of_headline(status: MeshStatus) -> Iterator[Text]:
+    """Yield what may follow in the first line, the longest first; all have the control plane."""
+    words = status.control_plane_state
+    runs = words.startswith(ChildState.RUNNING)
+    if runs and not status.control_plane_answers:
+        words = "does not answer"
+    colour = "green" if runs and status.control_plane_answers else "red bold"
+    tls, plane = f"  mutual TLS {status.mtls}", f"  control plane {status.control_plane}"
+    brief_words = words.partition(" after ")[0].partition(",")[0]
+    for before, state in ((tls, words), ("", words), ("", brief_words)):
+        yield Text.assemble((f"{before}{plane} ", _QUIET), (state, colour))
+    yield Text(plane, _QUIET)
 
 
 def _problems(status: MeshStatus, width: int) -> Iterator[Text]:
