@@ -61,6 +61,7 @@ def test_a_mesh_that_has_ended_is_one_sentence(tmp_path: Path, command: str) -> 
         (("status", "-o", "xml"), "'xml' is not"),
         (("logs", "--lines", "-1"), "Invalid value for '--lines' / '-n'"),
         (("down", "a.yaml", "b.yaml"), "unexpected extra argument"),
+        (("status", "a.yaml", "--file", "b.yaml"), "two files are named, a.yaml and b.yaml"),
         (("exec", "backend"), "Missing argument 'COMMAND"),
         (("request", "backend"), "Missing argument 'URL'"),
         (("request", "a", "http://a/", "-H", "x"), 'a header is written as "name: value"'),
@@ -87,6 +88,21 @@ def test_the_logs_of_a_mesh_that_has_ended_are_shown_with_names_if_there_are_sev
     assert (done.returncode, done.stdout) == (0, "two\nthree\n")
     done = call("logs", "--lines", "1", where=tmp_path)
     assert (done.returncode, done.stdout) == (0, "backend | three\ncontrol-plane | ready\n")
+
+
+@pytest.mark.parametrize("command", ["status", "down", "up"])
+def test_a_directory_in_place_of_the_file_is_told(tmp_path: Path, command: str) -> None:
+    (tmp_path / "shop").mkdir()
+    done = call(command, "shop", where=tmp_path)
+    sentence = "mesh-local: shop:1: this is a directory; name the YAML file in it\n"
+    assert (done.returncode, done.stderr) == (1, sentence)
+
+
+@pytest.mark.parametrize("command", ["status", "down", "logs"])
+def test_the_file_may_be_named_with_an_option(tmp_path: Path, command: str) -> None:
+    done = call(command, "--file", "shop.yaml", where=tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.startswith("mesh-local: the mesh of shop.yaml has not run")
 
 
 def test_a_question_does_not_load_the_control_plane() -> None:

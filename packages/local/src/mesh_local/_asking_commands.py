@@ -66,12 +66,18 @@ def add_asking_commands(app: typer.Typer) -> None:
     )(execute)
 
 
-def status(file: File = None, *, state_dir: StateDir = None, output: Output = None) -> None:
+def status(
+    file: File = None,
+    *,
+    named: FileOption = None,
+    state_dir: StateDir = None,
+    output: Output = None,
+) -> None:
     """Show a running mesh as its own terminal does.
 
     The exit status is 0 if all is ready and its rules have no mistakes, and 1 if not.
     """
-    found = fetch_mesh_status(find_state(file=file, state_dir=state_dir))
+    found = fetch_mesh_status(find_state(file=_one_of(file, named), state_dir=state_dir))
     if output is Form.JSON:
         typer.echo(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
     else:
@@ -79,6 +85,13 @@ def status(file: File = None, *, state_dir: StateDir = None, output: Output = No
         shown = mesh_screen(found, datetime.now(UTC), width=console.width)
         console.print(shown, soft_wrap=True)
     raise typer.Exit(0 if found.is_well else 1)
+
+
+def _one_of(file: Path | None, named: Path | None) -> Path | None:
+    """Return the file that is given as an argument or with --file, as other commands have it."""
+    if file is not None and named is not None and file != named:
+        raise typer.BadParameter(f"two files are named, {file} and {named}")
+    return named if file is None else file
 
 
 def logs(
@@ -109,9 +122,9 @@ def logs(
             sys.stdout.buffer.flush()
 
 
-def down(file: File = None, *, state_dir: StateDir = None) -> None:
+def down(file: File = None, *, named: FileOption = None, state_dir: StateDir = None) -> None:
     """Stop a running mesh in order, and wait until it has ended."""
-    state = find_state(file=file, state_dir=state_dir)
+    state = find_state(file=_one_of(file, named), state_dir=state_dir)
     stop_mesh(state)
     typer.echo(f"the mesh of {state.path} has stopped")
 

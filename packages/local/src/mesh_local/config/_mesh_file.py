@@ -61,13 +61,16 @@ class MeshFile:
         return self.lines.get(field, 1)
 
 
+A_DIRECTORY = "this is a directory; name the YAML file in it"
+
+
 def load_mesh_file(path: Path) -> MeshFile:
     """Read and check a mesh file; raises `MeshFileError` with every mistake found."""
     try:
         data = read_bytes_with_timeout(path, max_bytes=MAX_BYTES)
     except OSError as error:
         if error.errno == errno.EISDIR:
-            raise _one(path, "this is a directory; name the YAML file in it") from None
+            raise _one(path, A_DIRECTORY) from None
         raise _one(path, f"can't be read: {error.strerror}") from None
     return parse_mesh_file(data, path=path)
 
