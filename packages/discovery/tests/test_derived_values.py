@@ -7,7 +7,7 @@ from operator import is_
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mesh_discovery._derived import Derived, derive, grouped, view
+from mesh_discovery._derived import Derived, derive, grouped, noted, view
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,6 +28,10 @@ def same(one: Item, other: Item) -> bool:
 
 def joined(key: str, items: tuple[Item, ...]) -> list[str]:
     return [key, *(each.text for each in items)]
+
+
+def texts_of_a(value: list[str]) -> list[str]:
+    return value[1:] if value[0] == "a" else []
 
 
 OF_ITEMS = Derived[Item, str, list[str]]
@@ -71,8 +75,13 @@ def test_values_after_edits_are_those_of_a_fresh_start(
             return [setting, *joined(key, items)]
 
         anew = derive(objects, key_of, make, before=None, settings=setting)
-        now = derive(objects, key_of, make, before=made, settings=setting, same=compare)
+        now = derive(
+            objects, key_of, make, before=made, settings=setting, same=compare, in_order=True
+        )
         assert now.values == anew.values
+        assert list(now.values) == list(dict.fromkeys(each.key for each in objects if each.key))
+        if now.in_place and made is not None:
+            assert [each.key for each in made.objects] == [each.key for each in objects]
         assert now.groups == anew.groups
         assert now.objects == objects
         made = now
@@ -81,6 +90,7 @@ def test_values_after_edits_are_those_of_a_fresh_start(
 @given(histories())
 def test_a_value_is_kept_where_its_objects_say_the_same(history: list[tuple[Item, ...]]) -> None:
     before: OF_ITEMS = derive(history[0], key_of, joined, before=None)
+    notes = noted(before, texts_of_a, {})
     for objects in history[1:]:
         now = derive(objects, key_of, joined, before=before, same=same)
         differ = {
@@ -91,6 +101,8 @@ def test_a_value_is_kept_where_its_objects_say_the_same(history: list[tuple[Item
         assert now.touched == differ
         assert all(now.values[key] is before.values[key] for key in now.values if key not in differ)
         assert (now.values is before.values) is (not differ)
+        notes = noted(now, texts_of_a, notes)
+        assert notes == noted(derive(objects, key_of, joined, before=None), texts_of_a, {})
         before = now
 
 

@@ -52,13 +52,22 @@ def test_what_no_edit_in_order_names_is_in_both_sequences_in_the_same_order(
     pair: tuple[list[list[int]], list[list[int]]],
 ) -> None:
     before, after = pair
-    gone, come = (set(identities(each)) for each in edits_in_order(before, after))
+    found = edits_in_order(before, after)
+    gone, come = set(identities(found.gone)), set(identities(found.come))
     left = [each for each in identities(before) if each not in gone]
     assert left == [each for each in identities(after) if each not in come]
     assert gone >= set(identities(before)) - set(identities(after))
     assert come >= set(identities(after)) - set(identities(before))
     assert gone <= set(identities(before))
     assert come <= set(identities(after))
+    in_places = len(before) == len(after) and all(
+        one == other or (one in gone and other in come)
+        for one, other in zip(identities(before), identities(after), strict=True)
+    )
+    assert in_places or not found.are_replacements
+    if found.are_replacements:
+        pairs = zip(found.gone, found.come, strict=True)
+        assert [*pairs] == replacements(before, after)
 
 
 @given(EDITED)
@@ -71,7 +80,7 @@ def test_edits_in_order_are_the_edits_where_others_keep_their_order(
         each for each in identities(after) if each in kept
     ]
     if in_order:
-        gone, come = edits_in_order(before, after)
+        gone, come, _ = edits_in_order(before, after)
         wanted = edits(before, after)
         assert identities(gone) == identities(wanted.gone)
         assert identities(come) == identities(wanted.come)

@@ -15,27 +15,32 @@ from mesh_discovery._edits import edits_in_order
 _O = TypeVar("_O")
 _K = TypeVar("_K", bound=Hashable)
 _V = TypeVar("_V")
+_N = TypeVar("_N")
 _Groups = Mapping[_K, tuple[_O, ...]]
 
 
 @dataclass(frozen=True)
 class Derived(Generic[_O, _K, _V]):
-    """Values by key, and the objects that they are made of. The order of keys means nothing."""
+    """Values by key, and the objects that they are made of."""
 
     objects: tuple[_O, ...] = ()
     """All, in order."""
     groups: Mapping[_K, tuple[_O, ...]] = field(default_factory=dict, repr=False)
     """The objects of each key, in order."""
     values: Mapping[_K, _V] = field(default_factory=dict, repr=False)
-    """The same mapping as before if no value was made or is gone."""
+    """The same mapping as before if no value was made or is gone, and the order is the same."""
     settings: object = None
     """What all values depend on beside their objects."""
     touched: frozenset[_K] = frozenset()
     """The keys whose values were made or are gone since the ones before."""
+    in_place: bool = False
+    """Whether all objects have the places and keys of those before."""
 
     def as_it_was(self) -> "Derived[_O, _K, _V]":
         """Return the same, of which nothing was touched since."""
-        return replace(self, touched=frozenset()) if self.touched else self
+        if self.in_place and not self.touched:
+            return self
+        return replace(self, touched=frozenset(), in_place=True)
 
 
 def derive(
@@ -47,6 +52,7 @@ def derive(
     settings: object = None,
     same: Callable[[_O, _O], bool] = is_,
     also: Collection[_K] = (),
+    in_order: bool = False,
 ) -> Derived[_O, _K, _V]:
     """Make a value for each key of objects; those before are kept where they are right.
 
@@ -54,7 +60,8 @@ def derive(
         its objects in order, and depends on nothing else but the settings and what `also` tells
         of. before: the values of the objects before; of other settings, none is kept. same: tells
         whether two objects of one key lead to the same value, in each other's place. also: the
-        keys of which something else is another now.
+        keys of which something else is another now. in_order: the values are in the order of the
+        first object of each; else their order means nothing.
     """
     known: Derived[_O, _K, _V] = (
         before if before is not None and before.settings == settings else Derived(settings=settings)
@@ -62,7 +69,7 @@ def derive(
     objects = tuple(objects)
     if objects is known.objects and not also:
         return known.as_it_was()
-    groups, edited = _regrouped(known.objects, known.groups, objects, key)
+    groups, edited, in_place = _regrouped(known.objects, known.groups, objects, key)
     touched = _not_same(edited, known.groups, groups, same).union(
         each for each in also if each in groups
     )
@@ -75,7 +82,24 @@ def derive(
             else:
                 del found[each]
         values = found
-    return Derived(objects, groups, values, settings, touched)
+    if in_order and not in_place:
+        values = {each: values[each] for each in map(key, objects) if each is not None}
+    return Derived(objects, groups, values, settings, touched, in_place)
+
+
+def noted(
+    made: Derived[_O, _K, _V], note: Callable[[_V], _N], before: Mapping[_K, _N]
+) -> Mapping[_K, _N]:
+    """Return what there is to note of values, by their keys; what is empty is left out.
+
+    before: the notes of the values before of which some were kept; none, if none was.
+    """
+    found = dict(before)
+    for each in made.touched:
+        found.pop(each, None)
+        if each in made.values and (value := note(made.values[each])):
+            found[each] = value
+    return found
 
 
 def grouped(
@@ -92,9 +116,9 @@ def grouped(
     objects = tuple(objects)
     if objects is before.objects:
         return before.as_it_was()
-    groups, edited = _regrouped(before.objects, before.groups, objects, key)
+    groups, edited, in_place = _regrouped(before.objects, before.groups, objects, key)
     touched = _not_same(edited, before.groups, groups, same)
-    return Derived(objects, groups, groups, None, touched)
+    return Derived(objects, groups, groups, None, touched, in_place)
 
 
 class _View(Protocol[_O, _K, _V]):
@@ -121,29 +145,34 @@ def _regrouped(
     groups: _Groups[_K, _O],
     after: tuple[_O, ...],
     key: Callable[[_O], _K | None],
-) -> tuple[_Groups[_K, _O], Iterable[_K]]:
-    """Return the objects of each key after edits, and the keys with others or in another order."""
-    gone, come = edits_in_order(before, after)
-    arrived: dict[_K, list[_O]] = {}
-    for each in come:
-        if (where := key(each)) is not None:
-            arrived.setdefault(where, []).append(each)
-    edited = {where: None for each in gone if (where := key(each)) is not None}
-    edited.update(dict.fromkeys(arrived))
+) -> tuple[_Groups[_K, _O], Iterable[_K], bool]:
+    """Return the objects of each key after edits, and the keys with others or in another order.
+
+    Then, whether all objects have the places and keys of those before.
+    """
+    changed = edits_in_order(before, after)
+    gone, come = list(map(key, changed.gone)), list(map(key, changed.come))
+    in_place = changed.are_replacements and gone == come
+    edited = [each for each in dict.fromkeys((*gone, *come)) if each is not None]
     if not edited:
-        return groups, ()
-    found, gone_ids = dict(groups), set(map(id, gone))
+        return groups, (), in_place
+    arrived: dict[_K | None, list[_O]] = {}
+    for where, item in zip(come, changed.come, strict=True):
+        arrived.setdefault(where, []).append(item)
+    found, gone_ids = dict(groups), set(map(id, changed.gone))
     mixed: dict[int, _K] = {}
     for where in edited:
-        left = [each for each in found.pop(where, ()) if id(each) not in gone_ids]
+        left = [each for each in found.get(where, ()) if id(each) not in gone_ids]
         here = arrived.get(where, [])
         if left and here:
             mixed.update((id(each), where) for each in (*left, *here))
         if left or here:
             found[where] = (*left, *here)
+        else:
+            del found[where]
     if mixed:
         found.update(_in_order(after, mixed))
-    return found, edited
+    return found, edited, in_place
 
 
 def _in_order(objects: Iterable[_O], wanted: Mapping[int, _K]) -> _Groups[_K, _O]:

@@ -38,22 +38,30 @@ def edits(before: Sequence[_T], after: Sequence[_T]) -> Edits[_T]:
     return _but_moved(*_middles(before, after))
 
 
-def edits_in_order(before: Sequence[_T], after: Sequence[_T]) -> Edits[_T]:
-    """Return the same, and of elements whose order among the others is another now, too.
+class EditsInOrder(NamedTuple, Generic[_T]):
+    """The elements without which two sequences are the same, in the same order."""
 
-    All others are in both sequences, in the same order.
-    """
+    gone: list[_T]
+    come: list[_T]
+    are_replacements: bool
+    """Whether each that has come is in the place of one that has gone, in the order of both."""
+
+
+def edits_in_order(before: Sequence[_T], after: Sequence[_T]) -> EditsInOrder[_T]:
+    """Return the edits, with the elements whose order among the others is another now."""
     changed = replacements(before, after)
     if changed is not None:
         gone, come = [old for old, _ in changed], [new for _, new in changed]
         if set(map(id, gone)).isdisjoint(map(id, come)):
-            return Edits(gone, come)
+            return EditsInOrder(gone, come, True)
     one, other = _middles(before, after)
     found = _but_moved(one, other)
     gone_ids, come_ids = set(map(id, found.gone)), set(map(id, found.come))
     stayed = [each for each in one if id(each) not in gone_ids]
     here = [each for each in other if id(each) not in come_ids]
-    return found if all(map(is_, stayed, here)) else Edits([*one], [*other])
+    if all(map(is_, stayed, here)):
+        return EditsInOrder(*found, False)
+    return EditsInOrder([*one], [*other], False)
 
 
 def replacements(before: Sequence[_T], after: Sequence[_T]) -> list[tuple[_T, _T]] | None:

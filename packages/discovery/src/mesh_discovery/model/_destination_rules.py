@@ -8,12 +8,12 @@ one host in one namespace are merged: the first policy is that of all, their sub
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from operator import attrgetter
+from itertools import chain
 from typing import NamedTuple
 
 import msgspec
 
-from mesh_discovery._edits import edits
+from mesh_discovery._derived import Derived, derive, noted, view
 from mesh_discovery._host_patterns import has
 from mesh_discovery.config._objects import ConfigObject
 from mesh_discovery.config.kinds.destination_rule._load_balancer import SimpleLb
@@ -23,7 +23,7 @@ from mesh_discovery.config.kinds.destination_rule._spec import (
     Subset,
     TrafficPolicy,
 )
-from mesh_discovery.model._rule_objects import same_objects
+from mesh_discovery.model._rule_objects import same_spec
 from mesh_discovery.model._services import Labels, Service
 from mesh_discovery.model.hosts._host_index import HostIndex
 from mesh_discovery.model.hosts._short_names import full_host
@@ -103,15 +103,6 @@ class Rule:
         return _ALL in self.export_to or namespace in self.export_to
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Made:
-    """A rule, and the objects that it was made of."""
-
-    objects: tuple[ConfigObject, ...]
-    export_to: frozenset[str]
-    rule: Rule
-
-
 class RuleSettings(NamedTuple):
     """The settings of a mesh that its rules depend on."""
 
@@ -122,97 +113,51 @@ class RuleSettings(NamedTuple):
     """Of rules that say nothing of it."""
 
 
+_Key = tuple[str, str]
+"""Namespace and host."""
+_Rules = tuple[Rule, ...]
+_Derived = Derived[ConfigObject, _Key, _Rules]
+_Index = Mapping[str, HostIndex[Rule]]
+"""The rules by host, of each namespace."""
+
+
+class _Indices(NamedTuple):
+    """What is looked for among the rules of a mesh."""
+
+    local: _Index
+    exported: _Index
+    labels: Mapping[_Key, frozenset[str]]
+    """The keys of labels that rules look at."""
+    placed: Mapping[_Key, bool]
+    """The rules whose endpoints depend on where the client runs."""
+    passing_on: Mapping[_Key, bool]
+
+
+_NONE = _Indices({}, {}, {}, {}, {})
+
+
 class DestinationRules:
     """All DestinationRules of a mesh, found by client's namespace and service."""
 
     def __init__(
         self,
-        objects: Sequence[ConfigObject],
-        settings: "RuleSettings",
+        made: _Derived,
+        settings: RuleSettings,
         before: "DestinationRules | None" = None,
     ) -> None:
-        """objects: oldest first.
-
-        before: the rules before; those that are made of the same objects stay the same.
-        """
-        self._objects = tuple(objects)
+        """before: the rules of which some were kept."""
+        self.made = made
         self._settings = settings
-        self._made: Mapping[_Key, _Made]
-        self._local: Mapping[str, HostIndex[Rule]]
-        self._exported: Mapping[str, HostIndex[Rule]]
-        self.rules: tuple[Rule, ...]
+        self.rules = tuple(chain.from_iterable(made.values.values()))
         """Each once; of a namespace and host in the order in which they count."""
-        edited = self._edited_since(before) if before is not None else None
-        if before is None or edited is None:
-            self._make_all(before)
-        else:
-            self._make_edited(before, edited)
-
-    def _make_all(self, before: "DestinationRules | None") -> None:
-        self._made = _made(
-            self._objects,
-            self._settings,
-            before._made if before is not None and before._settings == self._settings else {},
+        known = before._indices if before is not None else _NONE
+        self._indices: _Indices = _Indices(
+            _indexed(known.local, made, self._is_local),
+            _indexed(known.exported, made, _is_exported),
+            noted(made, _labels_looked_at, known.labels),
+            noted(made, _depend_on_place, known.placed),
+            noted(made, _pass_on, known.passing_on),
         )
-        self.rules = tuple(map(_RULE, self._made.values()))
-        local: dict[str, list[tuple[str, Rule]]] = {}
-        exported: dict[str, list[tuple[str, Rule]]] = {}
-        for rule in self.rules:
-            if self._is_local(rule):
-                local.setdefault(rule.namespace, []).append((rule.host, rule))
-            if _is_exported(rule):
-                exported.setdefault(rule.namespace, []).append((rule.host, rule))
-        self._local = {namespace: HostIndex(found) for namespace, found in local.items()}
-        self._exported = {namespace: HostIndex(found) for namespace, found in exported.items()}
-
-    def _edited_since(self, before: "DestinationRules") -> Mapping["_Key", "_Made | None"] | None:
-        """Return what is made of the objects that were edited, came or went.
-
-        None if they are many, or if several objects are about one host.
-        """
-        if before._settings != self._settings:
-            return None
-        changed = edits(before._objects, self._objects)
-        if len(changed.gone) + len(changed.come) > _FEW:
-            return None
-        domain = self._settings.domain
-        gone, come = _by_host(changed.gone, domain), _by_host(changed.come, domain)
-        found: dict[_Key, _Made | None] = {}
-        for place in gone.keys() | come.keys():
-            old, new = gone.get(place, []), come.get(place, [])
-            key = *place, 0
-            known = before._made.get(key)
-            others = known is not None and [*known.objects] != [item for item, _ in old]
-            if others or (*place, 1) in before._made or len(new) > 1:
-                return None
-            found[key] = None
-            for item, spec in new:
-                exported = _exported(item, spec, self._settings.export_to)
-                found[key] = _made_again(key, (item,), exported, known)
-        return found
-
-    def _make_edited(self, before: "DestinationRules", edited: "_Edited") -> None:
-        made = dict(before._made)
-        for key, found in edited.items():
-            if found is not None:
-                made[key] = found
-            else:
-                made.pop(key, None)
-        self._made = made
-        self.rules = tuple(map(_RULE, made.values()))
-        self._local = _indexed(before._local, edited, self._is_local)
-        self._exported = _indexed(before._exported, edited, _is_exported)
-        gone = [before._made[key].rule for key in edited if key in before._made]
-        come = [each.rule for each in edited.values() if each is not None]
-        known = vars(before)
-        if "labels_looked_at" in known and not any(each.labels_looked_at for each in gone):
-            labels = before.labels_looked_at.union(*(each.labels_looked_at for each in come))
-            self.labels_looked_at = labels
-        if "depend_on_place" in known and not any(each.depends_on_place for each in gone):
-            depend = before.depend_on_place or any(each.depends_on_place for each in come)
-            self.depend_on_place = depend
-        if "_passing_on" in known and not any(each.passes_on for each in (*gone, *come)):
-            self._passing_on = before._passing_on
 
     def _is_local(self, rule: Rule) -> bool:
         """Tell whether the clients of a rule's own namespace find it first."""
@@ -225,18 +170,21 @@ class DestinationRules:
     def of(
         cls,
         objects: Iterable[ConfigObject],
-        settings: "RuleSettings",
+        settings: RuleSettings,
         before: "DestinationRules | None" = None,
     ) -> "DestinationRules":
         """Return the rules of these objects: those before, if nothing of them changed."""
-        objects = tuple(objects)
-        if (
-            before is not None
-            and before._settings == settings
-            and same_objects(before._objects, objects)
-        ):
-            return before
-        return cls(objects, settings, before)
+        known = before if before is not None and before._settings == settings else None
+        rules = known.made.values if known is not None else {}
+        made = derive(
+            objects,
+            lambda each: _key(each, settings.domain),
+            lambda key, items: _rules(key, items, settings, rules.get(key, ())),
+            settings=settings,
+            same=same_spec,
+            before=known.made if known is not None else None,
+        )
+        return view(lambda made: cls(made, settings, known), made, known)
 
     def rule_for(self, namespace: str, service: Service, labels: Labels = ()) -> Rule | None:
         """Return the rule by which clients of a namespace, with these labels, reach a service."""
@@ -289,28 +237,23 @@ class DestinationRules:
     @cached_property
     def labels_looked_at(self) -> frozenset[str]:
         """The keys of the labels of proxies that rules look at."""
-        return frozenset(key for rule in self.rules for key in rule.labels_looked_at)
+        return frozenset(chain.from_iterable(self._indices.labels.values()))
 
-    @cached_property
+    @property
     def depend_on_place(self) -> bool:
         """Whether the endpoints of some rule depend on where the client runs."""
-        return any(rule.depends_on_place for rule in self.rules)
+        return bool(self._indices.placed)
 
     def pass_on(self, host: str) -> bool:
         """Tell whether connections to a host may go where they were going, by some rule."""
-        return any(has(each, host) for each in self._passing_on)
-
-    @cached_property
-    def _passing_on(self) -> frozenset[str]:
-        """The hosts of the rules that pass connections on."""
-        return frozenset(rule.host for rule in self.rules if rule.passes_on)
+        return any(has(each, host) for _, each in self._indices.passing_on)
 
     def _found(self, namespace: str, service: Service) -> tuple[Rule, ...]:
-        local = self._local.get(namespace)
+        local = self._indices.local.get(namespace)
         if local is not None and (found := local.most_specific(service.host)):
             return found
         for owner in dict.fromkeys((service.namespace, self._settings.root_namespace)):
-            exported = self._exported.get(owner)
+            exported = self._indices.exported.get(owner)
             if exported is None:
                 continue
             # Which host is most specific is decided before who may see it.
@@ -322,22 +265,12 @@ class DestinationRules:
         return ()
 
 
-_Key = tuple[str, str, int]
-"""Namespace, host, and which of several of them."""
-_Edited = Mapping[_Key, _Made | None]
-_OfHost = dict[tuple[str, str], list[tuple[ConfigObject, DestinationRuleSpec]]]
-_RULE = attrgetter("rule")
-_FEW = 100
-
-
-def _indexed(
-    before: Mapping[str, HostIndex[Rule]], edited: _Edited, has: Callable[[Rule], bool]
-) -> Mapping[str, HostIndex[Rule]]:
+def _indexed(before: _Index, made: _Derived, has: Callable[[Rule], bool]) -> _Index:
     """Return the indices of namespaces after edits; has: tells whether a rule is in them."""
-    changed: dict[str, dict[str, tuple[Rule, ...]]] = {}
-    for (namespace, host, _), made in edited.items():
-        rules = (made.rule,) if made is not None and has(made.rule) else ()
-        changed.setdefault(namespace, {})[host] = rules
+    changed: dict[str, dict[str, _Rules]] = {}
+    for namespace, host in made.touched:
+        rules = made.values.get((namespace, host), ())
+        changed.setdefault(namespace, {})[host] = tuple(filter(has, rules))
     found = dict(before)
     for namespace, of_hosts in changed.items():
         found[namespace] = found.get(namespace, HostIndex()).edited(of_hosts)
@@ -348,47 +281,41 @@ def _is_exported(rule: Rule) -> bool:
     return rule.export_to != {rule.namespace}
 
 
-def _by_host(objects: Iterable[ConfigObject], domain: str) -> _OfHost:
-    found: _OfHost = {}
-    for item in objects:
-        if isinstance(item.spec, DestinationRuleSpec):
-            host = full_host(item.spec.host, item.namespace, domain)
-            found.setdefault((item.namespace, host), []).append((item, item.spec))
-    return found
+def _labels_looked_at(rules: _Rules) -> frozenset[str]:
+    return frozenset(key for each in rules for key in each.labels_looked_at)
 
 
-def _made(
-    objects: Iterable[ConfigObject], settings: RuleSettings, before: Mapping[_Key, _Made]
-) -> dict[_Key, _Made]:
-    found: dict[_Key, _Made] = {}
-    for (namespace, host), items in _by_host(objects, settings.domain).items():
-        # Those for certain workloads come first; the sort keeps the order otherwise.
-        items.sort(key=lambda pair: pair[1].workload_selector is None)
-        groups: list[tuple[Mapping[str, str], frozenset[str], list[ConfigObject]]] = []
-        for item, spec in items:
-            selector, exported = _selector(spec), _exported(item, spec, settings.export_to)
-            same = next((g for g in groups if g[0] == selector and g[1] == exported), None)
-            if same is None:
-                groups.append((selector, exported, [item]))
-            else:
-                same[2].append(item)
-        for index, (_, exported, group) in enumerate(groups):
-            key = namespace, host, index
-            found[key] = _made_again(key, tuple(group), exported, before.get(key))
-    return found
+def _depend_on_place(rules: _Rules) -> bool:
+    return any(each.depends_on_place for each in rules)
 
 
-def _made_again(
-    key: _Key, objects: tuple[ConfigObject, ...], export_to: frozenset[str], known: _Made | None
-) -> _Made:
-    """Return the rule of some objects: the one known, if it says the same."""
-    if known is not None and known.export_to == export_to and same_objects(known.objects, objects):
-        rule = known.rule
-    else:
-        rule = _merged(key[0], key[1], objects, export_to)
-        if known is not None and known.rule == rule:
-            rule = known.rule
-    return _Made(objects=objects, export_to=export_to, rule=rule)
+def _pass_on(rules: _Rules) -> bool:
+    return any(each.passes_on for each in rules)
+
+
+def _rules(
+    key: _Key, objects: Iterable[ConfigObject], settings: RuleSettings, before: _Rules
+) -> _Rules:
+    """Return the rules of a host in a namespace; one that says what one before said is that one."""
+    items = [(each, each.spec) for each in objects if isinstance(each.spec, DestinationRuleSpec)]
+    # Those for certain workloads come first; the sort keeps the order otherwise.
+    items.sort(key=lambda pair: pair[1].workload_selector is None)
+    groups: list[tuple[Mapping[str, str], frozenset[str], list[ConfigObject]]] = []
+    for item, spec in items:
+        selector, exported = _selector(spec), _exported(item, spec, settings.export_to)
+        same = next((g for g in groups if g[0] == selector and g[1] == exported), None)
+        if same is None:
+            groups.append((selector, exported, [item]))
+        else:
+            same[2].append(item)
+    merged = (_merged(*key, tuple(group), exported) for _, exported, group in groups)
+    return tuple(next((old for old in before if old == each), each) for each in merged)
+
+
+def _key(item: ConfigObject, domain: str) -> _Key | None:
+    if not isinstance(item.spec, DestinationRuleSpec):
+        return None
+    return item.namespace, full_host(item.spec.host, item.namespace, domain)
 
 
 def _selector(spec: DestinationRuleSpec) -> Mapping[str, str]:
@@ -426,5 +353,5 @@ def _merged(
     )
 
 
-NO_RULES = DestinationRules((), RuleSettings(domain="", root_namespace="", export_to=()))
+NO_RULES = DestinationRules.of((), RuleSettings(domain="", root_namespace="", export_to=()))
 """Those of a mesh without any."""

@@ -4,11 +4,10 @@ The others are the same Python objects as in the model before, so that comparing
 little where nothing changed.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from mesh_discovery._derived import Derived, derive
-from mesh_discovery._edits import replacements
 from mesh_discovery.config._objects import ConfigObject, ObjectKey
 from mesh_discovery.config._snapshot import Snapshot
 from mesh_discovery.config.kinds._service_entry import ServiceEntrySpec
@@ -90,6 +89,7 @@ def make_services(inputs: ServiceInputs, before: MadeServices | None = None) -> 
         settings=inputs.settings,
         same=same_content,
         also=touched_sources(before.inputs, inputs, of_sources) if before is not None else (),
+        in_order=True,
     )
     return MadeServices(inputs=inputs, made=made, combined=_combined(made, before))
 
@@ -99,19 +99,13 @@ def _combined(
 ) -> Combined:
     """Combine the services of all objects; it costs the edit if that leaves the objects there."""
     if before is None:
-        return combine(_in_order(made))
+        return combine(made.values)
     was, now = before.made.values, made.values
     found = None
-    if _same_keys(before.made.objects, made.objects):
+    if made.in_place:
         edited = {key: now[key] for key in made.touched if now[key] is not was[key]}
         found = recombine(before.combined, was, edited) if edited else before.combined
-    return found if found is not None else combine(_in_order(made), before.combined)
-
-
-def _in_order(
-    made: Derived[ConfigObject, ObjectKey, tuple[Service, ...]],
-) -> Mapping[ObjectKey, tuple[Service, ...]]:
-    return {each.key: made.values[each.key] for each in made.objects}
+    return found if found is not None else combine(now, before.combined)
 
 
 def _same_if_equal(
@@ -135,9 +129,3 @@ def _services(item: ConfigObject, inputs: ServiceInputs) -> tuple[Service, ...]:
             return (kubernetes_service(item, spec, cluster, settings),)
         case _:
             return ()
-
-
-def _same_keys(before: Sequence[ConfigObject], after: Sequence[ConfigObject]) -> bool:
-    """Tell whether the sources are those before, in the same order, but for edits."""
-    changed = replacements(before, after)
-    return changed is not None and all(one.key == other.key for one, other in changed)
