@@ -68,7 +68,7 @@ def derive(
     )
     objects = tuple(objects)
     if objects is known.objects and not also:
-        return known.as_it_was()
+        return known.as_it_was() if known is before else known
     groups, edited, in_place = _regrouped(known.objects, known.groups, objects, key)
     touched = _not_same(edited, known.groups, groups, same).union(
         each for each in also if each in groups
@@ -82,6 +82,7 @@ def derive(
             else:
                 del found[each]
         values = found
+    in_place = in_place and known is before
     if in_order and not in_place:
         values = {each: values[each] for each in map(key, objects) if each is not None}
     return Derived(objects, groups, values, settings, touched, in_place)

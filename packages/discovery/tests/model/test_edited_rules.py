@@ -149,7 +149,7 @@ def test_another_namespaces_virtual_service_in_the_place_of_one_is_not_in_its_la
         objects_of("VirtualService", {("a", "n3"): exported, ("b", "n1"): own}), VIRTUAL_SERVICES
     )
     before.of_mesh("b")
-    known = before._objects[1]
+    known = before.made.objects[1]
     come = objects_of("VirtualService", {("b", "n0"): exported})[0]
     edited = VirtualServices.of([come, known], VIRTUAL_SERVICES, before=before)
     assert [each.name for each in edited.of_mesh("b")] == ["n0", "n1"]

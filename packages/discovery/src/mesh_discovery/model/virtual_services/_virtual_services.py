@@ -6,19 +6,20 @@ ones; among each the oldest first.
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cached_property
 from operator import attrgetter
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from msgspec.structs import replace
 
 from mesh_configfile.shapes import Finding
-from mesh_discovery._edits import replacements
+from mesh_discovery._derived import Derived, derive, noted
 from mesh_discovery.config._objects import ConfigObject
 from mesh_discovery.config.kinds.virtual_service._expressions import expressions
 from mesh_discovery.config.kinds.virtual_service._spec import HttpRoute, VirtualServiceSpec
-from mesh_discovery.model._rule_objects import same_objects
+from mesh_discovery.model._rule_objects import same_spec
 from mesh_discovery.model.namespaces._host_owners import NO_OWNERS, HostOwners
 from mesh_discovery.model.virtual_services._delegates import Dropped, delegated_routes
 from mesh_discovery.model.virtual_services._expression_budget import (
@@ -32,6 +33,8 @@ GATEWAY_SEMANTICS = ("internal.istio.io/route-semantics", "gateway")
 """The annotation, Istio's, of VirtualServices that are made of routes of the Gateway API."""
 _PRIVATE, _ALL, _NONE = ".", "*", "~"
 _NO_COUNTS = VirtualHostCounts()
+_Key = tuple[str, str]
+"""Namespace and name."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -105,34 +108,38 @@ class VirtualServiceSettings(NamedTuple):
     """One with a host of another namespace is for the sidecars of its own namespace alone."""
 
 
+class _Made(NamedTuple):
+    """A VirtualService, and the delegates that it names."""
+
+    virtual_service: VirtualService
+    delegates: frozenset[_Key]
+
+
+class _Delegate(NamedTuple):
+    spec: VirtualServiceSpec
+    namespace: str
+    export_to: frozenset[str]
+
+
+_Roots = Derived[ConfigObject, _Key, _Made]
+_Delegates = Derived[ConfigObject, _Key, _Delegate]
+
+
 class VirtualServices:
     """All VirtualServices of a mesh that have hosts."""
 
     def __init__(
         self,
-        objects: Sequence[ConfigObject],
-        settings: "VirtualServiceSettings",
-        *,
-        counts: VirtualHostCounts = _NO_COUNTS,
-        before: "VirtualServices | None" = None,
+        made: _Roots,
+        delegates: _Delegates,
+        counts: VirtualHostCounts,
+        before: "VirtualServices | None",
     ) -> None:
-        """objects: oldest first. counts: how often proxies have the routes of each."""
-        self._objects = tuple(objects)
-        self._settings = settings
-        same = before is not None and before._settings == self._settings
-        known = before if same else None
-        edited = _edited(known._objects, self._objects) if known is not None else None
-        self._made: Mapping[_Key, _Made]
-        if known is not None and edited is not None:
-            self._made = dict(known._made)
-            for item, spec in edited:
-                self._made[item.namespace, item.name] = _of_root(item, spec, self._settings)
-        else:
-            self._made = _made(
-                self._objects, self._settings, known._made if known is not None else {}
-            )
-        everything: tuple[VirtualService, ...] = tuple(map(_VIRTUAL_SERVICE, self._made.values()))
-        self._costly = tuple(each for each in everything if each.expression_cost)
+        """counts: how often proxies have the routes of each. before: of which some are kept."""
+        self.made = made
+        self._delegates = delegates
+        everything: tuple[VirtualService, ...] = tuple(map(_VIRTUAL_SERVICE, made.values.values()))
+        self._costly = tuple(filter(attrgetter("expression_cost"), everything))
         self.left_out = over_budget(self._costly, counts)
         """Those, by namespace and name, whose regular expressions do not fit into the budget."""
         self.all = everything
@@ -142,44 +149,76 @@ class VirtualServices:
             self.all = tuple(
                 each for each in everything if (each.namespace, each.name) not in left_out
             )
+        named, labels = (before._named, before._labels) if before is not None else ({}, {})
+        self._named: Mapping[_Key, frozenset[_Key]] = noted(made, attrgetter("delegates"), named)
+        """The delegates that those name that have some."""
+        self._labels: Mapping[_Key, frozenset[str]] = noted(made, _source_labels, labels)
         self._of: dict[tuple[str, str], tuple[VirtualService, ...]] = {}
-        if known is not None:
-            self._take_over(known)
+        if before is not None:
+            self._take_over(before)
 
     @classmethod
     def of(
         cls,
         objects: Sequence[ConfigObject],
-        settings: "VirtualServiceSettings",
+        settings: VirtualServiceSettings,
         *,
         counts: VirtualHostCounts = _NO_COUNTS,
         before: "VirtualServices | None" = None,
     ) -> "VirtualServices":
-        """Return those of these objects: the ones before, if nothing of them changed."""
+        """Return those of these objects: the ones before, if nothing of them changed.
+
+        objects: oldest first. counts: how often proxies have the routes of each.
+        """
+        known = before if before is not None and before.made.settings == settings else None
+        delegates = derive(
+            objects,
+            _delegate_key,
+            lambda _, items: _delegate(items[-1], settings),
+            settings=settings,
+            same=same_spec,
+            before=known._delegates if known is not None else None,
+        )
+        made = derive(
+            objects,
+            _root_key,
+            lambda _, items: _root(items[-1], delegates.values, settings),
+            settings=settings,
+            same=_same_root,
+            also=known._naming(delegates.touched) if known is not None else (),
+            in_order=True,
+            before=known.made if known is not None else None,
+        )
         if (
-            before is not None
-            and before._settings == settings
-            and same_objects(before._objects, objects)
-            and over_budget(before._costly, counts) == before.left_out
+            known is None
+            or made.values is not known.made.values
+            or over_budget(known._costly, counts) != known.left_out
         ):
-            return before
-        return cls(objects, settings, counts=counts, before=before)
+            return cls(made, delegates, counts, known)
+        known.made, known._delegates = made, delegates
+        return known
+
+    def _naming(self, delegates: AbstractSet[_Key]) -> list[_Key]:
+        """Return those with one of some delegates."""
+        if not delegates:
+            return []
+        return [each for each, named in self._named.items() if not named.isdisjoint(delegates)]
 
     def _take_over(self, before: "VirtualServices") -> None:
-        """Take over what was found out of those before and holds for all but what was edited."""
-        changed = replacements(before.all, self.all)
-        if changed is None or len(changed) > _FEW:
+        """Take over the layers of those before, if what was edited has the same places in them."""
+        if not self.made.in_place or self.left_out != before.left_out:
             return
-        known = vars(before)
-        if not any(each.source_labels for each, _ in changed) and "source_labels" in known:
-            labels = before.source_labels.union(*(each.source_labels for _, each in changed))
-            self.source_labels = labels
-        same_places = all(
+        if "_layers" not in vars(before) or len(self.made.touched) > _FEW:
+            return
+        changed = [
+            (before.made.values[each].virtual_service, self.made.values[each].virtual_service)
+            for each in self.made.touched
+        ]
+        if all(
             (old.namespace, old.gateways, old.export_to, old.mesh_export_to)
             == (new.namespace, new.gateways, new.export_to, new.mesh_export_to)
             for old, new in changed
-        )
-        if same_places and "_layers" in known:
+        ):
             self._layers = _replaced_in(before._layers, changed)
 
     def of_mesh(self, namespace: str) -> tuple[VirtualService, ...]:
@@ -201,7 +240,10 @@ class VirtualServices:
     @cached_property
     def source_labels(self) -> frozenset[str]:
         """The keys of the labels of proxies that matches look at."""
-        return frozenset(key for each in self.all for key in each.source_labels)
+        left_out = self.left_out
+        return frozenset(
+            label for key, found in self._labels.items() if key not in left_out for label in found
+        )
 
     @cached_property
     def _layers(self) -> Mapping[str, "_Layers"]:
@@ -229,21 +271,6 @@ class _Layers(NamedTuple):
     public: list[VirtualService]
 
 
-class _Made(NamedTuple):
-    """A VirtualService, and the specs that it was made of: its own and those of its delegates."""
-
-    specs: tuple[VirtualServiceSpec | None, ...]
-    virtual_service: VirtualService
-
-
-class _Delegate(NamedTuple):
-    spec: VirtualServiceSpec
-    namespace: str
-    export_to: frozenset[str]
-
-
-_Key = tuple[str, str]
-"""Namespace and name."""
 _FEW = 100
 _VIRTUAL_SERVICE = attrgetter("virtual_service")
 
@@ -271,80 +298,58 @@ def _with(layer: list[VirtualService], changed: _Replaced) -> list[VirtualServic
     return found
 
 
-def _edited(
-    before: Sequence[ConfigObject], after: Sequence[ConfigObject]
-) -> list[tuple[ConfigObject, VirtualServiceSpec]] | None:
-    """Return the objects that were edited; None if any has to do with others, or came or went."""
-    changed = replacements(before, after)
-    if changed is None:
-        return None
-    found: list[tuple[ConfigObject, VirtualServiceSpec]] = []
-    for old, new in changed:
-        if old.key != new.key or not (_is_whole(old.spec) and _is_whole(new.spec)):
-            return None
-        same = new.spec is old.spec and new.annotations == old.annotations
-        if isinstance(new.spec, VirtualServiceSpec) and not same:
-            found.append((new, new.spec))
-    return found
+def _source_labels(made: _Made) -> frozenset[str]:
+    return made.virtual_service.source_labels
 
 
-def _is_whole(spec: object) -> bool:
-    """Tell whether all of a VirtualService is in one object: it is no delegate, and has none."""
+def _root_key(item: ConfigObject) -> _Key | None:
+    spec = item.spec
     return (
-        isinstance(spec, VirtualServiceSpec)
-        and bool(spec.hosts)
-        and all(each.delegate is None for each in spec.http)
+        (item.namespace, item.name) if isinstance(spec, VirtualServiceSpec) and spec.hosts else None
     )
 
 
-def _of_root(
-    item: ConfigObject, spec: VirtualServiceSpec, settings: VirtualServiceSettings
+def _delegate_key(item: ConfigObject) -> _Key | None:
+    spec = item.spec
+    if not isinstance(spec, VirtualServiceSpec) or spec.hosts:
+        return None
+    return item.namespace, item.name
+
+
+def _same_root(one: ConfigObject, other: ConfigObject) -> bool:
+    semantics = GATEWAY_SEMANTICS in one.annotations, GATEWAY_SEMANTICS in other.annotations
+    return same_spec(one, other) and semantics[0] == semantics[1]
+
+
+def _delegate(item: ConfigObject, settings: VirtualServiceSettings) -> _Delegate:
+    spec = cast("VirtualServiceSpec", item.spec)
+    return _Delegate(spec, item.namespace, _exported(spec, item.namespace, settings))
+
+
+def _root(
+    item: ConfigObject, delegates: Mapping[_Key, _Delegate], settings: VirtualServiceSettings
 ) -> _Made:
-    """Return what is made of a VirtualService without delegates."""
-    used = [None] * len(spec.http)
+    spec = cast("VirtualServiceSpec", item.spec)
+    used = [_delegate_of(each, item.namespace, delegates) for each in spec.http]
     made = _virtual_service((item.namespace, item.name), spec, used, settings)
-    by_gateway_api = GATEWAY_SEMANTICS in item.annotations
-    return _Made((spec, *used), dataclasses.replace(made, gateway_semantics=by_gateway_api))
+    made = dataclasses.replace(made, gateway_semantics=GATEWAY_SEMANTICS in item.annotations)
+    named = (_named(each, item.namespace) for each in spec.http)
+    return _Made(made, frozenset(each for each in named if each is not None))
 
 
-def _made(
-    objects: Sequence[ConfigObject], settings: VirtualServiceSettings, before: Mapping[_Key, _Made]
-) -> dict[_Key, _Made]:
-    delegates: dict[_Key, _Delegate] = {}
-    roots: list[tuple[_Key, VirtualServiceSpec, bool]] = []
-    for item in objects:
-        if isinstance(spec := item.spec, VirtualServiceSpec):
-            key = item.namespace, item.name
-            if spec.hosts:
-                roots.append((key, spec, GATEWAY_SEMANTICS in item.annotations))
-            else:
-                exported = _exported(spec, item.namespace, settings)
-                delegates[key] = _Delegate(spec, item.namespace, exported)
-    found: dict[_Key, _Made] = {}
-    for key, spec, by_gateway_api in roots:
-        used = [_delegate_of(each, key[0], delegates) for each in spec.http]
-        specs = (spec, *(each.spec if each is not None else None for each in used))
-        known = before.get(key)
-        if (
-            known is not None
-            and len(known.specs) == len(specs)
-            and all(old is new for old, new in zip(known.specs, specs, strict=True))
-            and known.virtual_service.gateway_semantics == by_gateway_api
-        ):
-            found[key] = known
-        else:
-            made = _virtual_service(key, spec, used, settings)
-            found[key] = _Made(specs, dataclasses.replace(made, gateway_semantics=by_gateway_api))
-    return found
+def _named(route: HttpRoute, namespace: str) -> _Key | None:
+    """Return the key of a route's delegate, whether it is there or not."""
+    if route.delegate is None:
+        return None
+    return route.delegate.namespace or namespace, route.delegate.name
 
 
 def _delegate_of(
     route: HttpRoute, namespace: str, delegates: Mapping[_Key, _Delegate]
 ) -> _Delegate | None:
     """Return the delegate of a root's route, if it is there and exported to the root."""
-    if route.delegate is None:
-        return None
-    named = delegates.get((route.delegate.namespace or namespace, route.delegate.name))
+    key = _named(route, namespace)
+    named = delegates.get(key) if key is not None else None
     if named is None or not ({namespace, _ALL} & named.export_to):
         return None
     return named
@@ -415,7 +420,7 @@ def _exported(
     return frozenset(namespace if each == _PRIVATE else each for each in values) - {_NONE}
 
 
-NO_VIRTUAL_SERVICES = VirtualServices(
+NO_VIRTUAL_SERVICES = VirtualServices.of(
     (), VirtualServiceSettings(export_to=(), domain="", owners=NO_OWNERS)
 )
 """Those of a mesh without any."""
