@@ -125,6 +125,14 @@ _Roots = Derived[ConfigObject, _Key, _Made]
 _Delegates = Derived[ConfigObject, _Key, _Delegate]
 
 
+class _Notes(NamedTuple):
+    """What some VirtualServices have: the delegates that they name, labels of sources, costs."""
+
+    delegates: Mapping[_Key, frozenset[_Key]]
+    labels: Mapping[_Key, frozenset[str]]
+    costs: Mapping[_Key, int]
+
+
 class VirtualServices:
     """All VirtualServices of a mesh that have hosts."""
 
@@ -139,7 +147,18 @@ class VirtualServices:
         self.made = made
         self._delegates = delegates
         everything: tuple[VirtualService, ...] = tuple(map(_VIRTUAL_SERVICE, made.values.values()))
-        self._costly = tuple(filter(attrgetter("expression_cost"), everything))
+        notes = before._notes if before is not None else _Notes({}, {}, {})
+        self._notes: _Notes = _Notes(
+            noted(made, attrgetter("delegates"), notes.delegates),
+            noted(made, attrgetter("virtual_service.source_labels"), notes.labels),
+            noted(made, attrgetter("virtual_service.expression_cost"), notes.costs),
+        )
+        costs = self._notes.costs
+        self._costly = (
+            tuple(each for each in everything if (each.namespace, each.name) in costs)
+            if costs
+            else ()
+        )
         self.left_out = over_budget(self._costly, counts)
         """Those, by namespace and name, whose regular expressions do not fit into the budget."""
         self.all = everything
@@ -149,10 +168,6 @@ class VirtualServices:
             self.all = tuple(
                 each for each in everything if (each.namespace, each.name) not in left_out
             )
-        named, labels = (before._named, before._labels) if before is not None else ({}, {})
-        self._named: Mapping[_Key, frozenset[_Key]] = noted(made, attrgetter("delegates"), named)
-        """The delegates that those name that have some."""
-        self._labels: Mapping[_Key, frozenset[str]] = noted(made, _source_labels, labels)
         self._of: dict[tuple[str, str], tuple[VirtualService, ...]] = {}
         if before is not None:
             self._take_over(before)
@@ -202,7 +217,9 @@ class VirtualServices:
         """Return those with one of some delegates."""
         if not delegates:
             return []
-        return [each for each, named in self._named.items() if not named.isdisjoint(delegates)]
+        return [
+            each for each, named in self._notes.delegates.items() if not named.isdisjoint(delegates)
+        ]
 
     def _take_over(self, before: "VirtualServices") -> None:
         """Take over the layers of those before, if what was edited has the same places in them."""
@@ -242,7 +259,10 @@ class VirtualServices:
         """The keys of the labels of proxies that matches look at."""
         left_out = self.left_out
         return frozenset(
-            label for key, found in self._labels.items() if key not in left_out for label in found
+            label
+            for key, found in self._notes.labels.items()
+            if key not in left_out
+            for label in found
         )
 
     @cached_property
@@ -296,10 +316,6 @@ def _with(layer: list[VirtualService], changed: _Replaced) -> list[VirtualServic
             found = list(found) if found is layer else found
             found[found.index(old)] = new
     return found
-
-
-def _source_labels(made: _Made) -> frozenset[str]:
-    return made.virtual_service.source_labels
 
 
 def _root_key(item: ConfigObject) -> _Key | None:
