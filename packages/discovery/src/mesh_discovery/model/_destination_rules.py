@@ -122,7 +122,7 @@ _Index = Mapping[str, HostIndex[Rule]]
 
 
 class _Indices(NamedTuple):
-    """What is looked for among the rules of a mesh."""
+    """The rules of a mesh as they are looked for."""
 
     local: _Index
     exported: _Index

@@ -126,7 +126,7 @@ _Delegates = Derived[ConfigObject, _Key, _Delegate]
 
 
 class _Notes(NamedTuple):
-    """What some VirtualServices have: the delegates that they name, labels of sources, costs."""
+    """Delegates that some VirtualServices name, labels that some look at, and costs of some."""
 
     delegates: Mapping[_Key, frozenset[_Key]]
     labels: Mapping[_Key, frozenset[str]]
