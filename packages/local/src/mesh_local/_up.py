@@ -59,7 +59,7 @@ async def up(
                     async with in_background(following, name="mesh file"):
                         await _show(mesh, console)
         except Stopped:
-            say(console, "stopped")
+            say(console, f"stopped; its logs are in {state.logs}")
     return True
 
 
@@ -92,7 +92,8 @@ async def _show(mesh: RunningMesh, console: Console) -> None:
         say(console, "all workloads are ready")
         console.print(_screen(mesh, console.width, None), soft_wrap=True)
         await asyncio.Event().wait()
-    with Live(console=console, auto_refresh=False) as live:
+    # The screen goes with the mesh: what it says last is not so any more.
+    with Live(console=console, auto_refresh=False, transient=True) as live:
         while True:
             # The terminal may have got another size. Its last line stays free for the cursor.
             live.update(_screen(mesh, console.width, console.height - 1), refresh=True)

@@ -1,4 +1,5 @@
 import asyncio
+import io
 import re
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
@@ -10,6 +11,7 @@ import pytest
 import pytest_asyncio
 from rich.console import Console
 
+from mesh_lifecycle import in_background
 from mesh_local import (
     AgentStatus,
     CheckResult,
@@ -22,6 +24,7 @@ from mesh_local import (
     StateFolder,
 )
 from mesh_local._mesh_status import MeshStatus, mesh_status
+from mesh_local._up import _show, say
 from mesh_local.display._check_report import check_lines, mesh_lines
 from mesh_local.display._duration_text import brief, milliseconds
 from mesh_local.display._screen import mesh_screen
@@ -29,7 +32,7 @@ from mesh_local.observation._checks import Hop
 from mesh_local.observation._http import Answer
 from mesh_local.processes._guard import Guard, guarding
 from mesh_local.processes._specs import ProcessSpec, Role
-from mesh_testkit import Golden
+from mesh_testkit import Golden, until
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 HEALTHY = AgentStatus(
@@ -109,6 +112,35 @@ def shown(mesh: RunningMesh, width: int, height: int | None = None) -> str:
         )
         console.print(screen, soft_wrap=True)
     return capture.get()
+
+
+def left_on_terminal(output: str) -> list[str]:
+    """Return the lines that a terminal shows at the end of an output."""
+    lines, at = [""], 0
+    for part in re.findall(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\].*?\x1b\\|\r|\n|[^\x1b\r\n]+", output):
+        if part == "\n":
+            at += 1
+            lines += [""] * (at + 1 - len(lines))
+        elif part.startswith("\x1b[") and part.endswith("A"):
+            at -= int(part[2:-1])
+        elif part == "\x1b[2K":
+            lines[at] = ""
+        elif not part.startswith(("\x1b", "\r")):
+            lines[at] += part
+    return [each for each in lines if each]
+
+
+async def test_a_mesh_that_has_stopped_leaves_no_screen_that_says_otherwise(
+    mesh: RunningMesh,
+) -> None:
+    output = io.StringIO()
+    console = Console(file=output, force_terminal=True, width=100, height=24)
+    say(console, "starting")
+    async with in_background(_show(mesh, console), name="screen"):
+        await until(lambda: "ready" in output.getvalue(), what="the screen")
+        assert "backend-1.shop" in "".join(left_on_terminal(output.getvalue()))
+    say(console, "stopped")
+    assert left_on_terminal(output.getvalue()) == ["starting", "stopped"]
 
 
 def many(mesh: RunningMesh, count: int) -> None:
