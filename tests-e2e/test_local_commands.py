@@ -188,6 +188,15 @@ async def check_request(ask: Ask) -> None:
     status, _, errors = await ask("request", "caller", "http://127.0.0.1:1/")
     assert status == 1
     assert errors.startswith("50")
+    status, _, errors = await ask("request", "caller", "http://backend:81/")
+    assert (status, errors.splitlines()[1:]) == (
+        1,
+        ["mesh-local: backend.default has the port 8080"],
+    )
+    status, _, errors = await ask("request", "caller", "http://backnd/")
+    sentence = 'the mesh file has no service "backnd" in namespace default'
+    assert status == 1
+    assert errors.endswith(f"mesh-local: {sentence}; did you mean backend.default?\n"), errors
     status, _, errors = await ask("request", "callr", "http://backend/")
     assert (status, errors) == (
         1,

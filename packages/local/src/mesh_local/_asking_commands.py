@@ -21,6 +21,7 @@ from mesh_local.asking._logs import log_lines
 from mesh_local.display._duration_text import milliseconds
 from mesh_local.display._screen import mesh_screen
 from mesh_local.observation._http import Answer, fetch
+from mesh_local.observation._missing_service import UNREACHED
 from mesh_local.processes._specs import find_program
 
 _WHICH = "The mesh file.  [default: that of the mesh in this directory]"
@@ -187,8 +188,11 @@ def request(
             )
         )
     except MeshLocalError as error:
-        raise MeshLocalError(f"{method} {url} as {sender}: {error}") from None
+        lines = [f"{method} {url} as {sender}: {error}", *([way.missing] if way.missing else [])]
+        raise MeshLocalError("\n".join(lines)) from None
     _show(answer, output)
+    if way.missing and answer.status == UNREACHED:
+        typer.echo(f"mesh-local: {way.missing}", err=True)
     raise typer.Exit(0 if answer.status < 400 else 1)
 
 

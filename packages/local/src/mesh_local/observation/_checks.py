@@ -9,6 +9,7 @@ from mesh_local.config._plan import Instance, MeshPlan
 from mesh_local.config._rules import OUTSIDER, USER
 from mesh_local.config._shapes import Expectation
 from mesh_local.observation._http import Answer, fetch
+from mesh_local.observation._missing_service import UNREACHED, missing_service
 
 FORWARDED_CERTIFICATE = "x-forwarded-client-cert"
 
@@ -58,14 +59,26 @@ async def run_check(check: CheckPlan, mesh: MeshPlan) -> CheckResult:
         )
     except NoAnswer as error:
         refusal = str(error)
+    failures = judge(check.check.expect, answer, refusal)
+    if failures and (answer is None or answer.status == UNREACHED):
+        failures += _missing(check, mesh)
     return CheckResult(
         plan=check,
         route=(host, port),
         answer=answer,
         refusal=refusal,
         hop=None if answer is None else find_hop(answer),
-        failures=tuple(judge(check.check.expect, answer, refusal)),
+        failures=tuple(failures),
     )
+
+
+def _missing(check: CheckPlan, mesh: MeshPlan) -> list[str]:
+    """Return why a workload's request leads nowhere, if the mesh file tells."""
+    if check.check.via or check.check.from_ in (USER, OUTSIDER):
+        return []
+    namespace = mesh.instances_of(check.check.from_)[0].workload.namespace
+    sentence = missing_service(mesh, namespace, check.request.host, check.request.port)
+    return [] if sentence is None else [sentence]
 
 
 def _route(check: CheckPlan, mesh: MeshPlan) -> tuple[str, int, str]:

@@ -6,16 +6,21 @@ from urllib.parse import urlsplit, urlunsplit
 from mesh_local._errors import FaultError
 from mesh_local.config._plan import Instance, MeshPlan
 from mesh_local.config._service_names import service_names
+from mesh_local.observation._missing_service import missing_service
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """Where a request goes: an address of the sender's Envoy, and what the request names."""
+    """Where a request goes: an address of the sender's Envoy, and what the request names.
+
+    missing: a sentence if the mesh file has nothing at that name and port.
+    """
 
     host: str
     port: int
     target: str
     authority: str
+    missing: str | None = None
 
 
 def route(plan: MeshPlan, sender: Instance, url: str) -> Route:
@@ -33,11 +38,14 @@ def route(plan: MeshPlan, sender: Instance, url: str) -> Route:
     port = port or _first_port(plan, parts.hostname) or 80
     authority = parts.hostname if port == 80 else f"{parts.hostname}:{port}"
     outbound = sender.addresses.outbound
+    missing = missing_service(plan, sender.workload.namespace, parts.hostname, port)
     if proxy_port := plan.file.mesh.http_proxy_port:
         target = urlunsplit(("http", authority, parts.path or "/", parts.query, ""))
-        return Route(host=outbound, port=proxy_port, target=target, authority=authority)
+        return Route(
+            host=outbound, port=proxy_port, target=target, authority=authority, missing=missing
+        )
     target = urlunsplit(("", "", parts.path or "/", parts.query, ""))
-    return Route(host=outbound, port=port, target=target, authority=authority)
+    return Route(host=outbound, port=port, target=target, authority=authority, missing=missing)
 
 
 def _first_port(plan: MeshPlan, host: str) -> int | None:
