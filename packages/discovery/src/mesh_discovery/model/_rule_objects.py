@@ -7,7 +7,7 @@ what they mean to a proxy shows in the resources that are made of them.
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
-from mesh_discovery._edits import edits, replacements
+from mesh_discovery._edits import edits
 from mesh_discovery.config._objects import ConfigObject, ObjectKey
 from mesh_discovery.config._snapshot import Snapshot
 from mesh_discovery.config.kinds._registry import AnyKind
@@ -56,12 +56,6 @@ class RuleObjects:
 
 Differing: TypeAlias = tuple[ConfigObject | None, ConfigObject | None]
 """An object in the one set and in the other; None: it is not there."""
-
-
-def same_objects(before: Sequence[ConfigObject], after: Sequence[ConfigObject]) -> bool:
-    """Tell whether objects say the same; where they stand in files means nothing."""
-    changed = replacements(before, after)
-    return changed is not None and all(same_spec(old, new) for old, new in changed)
 
 
 def same_spec(one: ConfigObject, other: ConfigObject) -> bool:

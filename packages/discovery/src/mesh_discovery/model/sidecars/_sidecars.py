@@ -80,7 +80,3 @@ def _of_namespace(namespace: str, objects: Iterable[ConfigObject]) -> _OfNamespa
     for_all = (name for name, spec in specs.items() if spec.workload_selector is None)
     name = next(for_all, None)
     return _OfNamespace(specs, (namespace, name) if name is not None else None)
-
-
-NO_SIDECARS = Sidecars.of((), root_namespace="")
-"""Those of a mesh without any."""
