@@ -334,6 +334,14 @@ def test_a_cluster_that_warms_is_named() -> None:
     assert finding.said == "2 clusters are warming, Envoy does not use them yet: a, b"
 
 
+def test_how_often_envoy_ended_is_told_in_words() -> None:
+    for crashes, words in ((1, "once"), (2, "2 times")):
+        finding = only(status_with(envoy={"pid": 11, "crashes": crashes, "last_crash": "SIGSEGV"}))
+        assert finding.said == (
+            f"Envoy has ended by itself {words} since the agent started, last: SIGSEGV"
+        )
+
+
 def test_a_nack_has_type_version_reason_and_what_stays() -> None:
     refused = {"nack": "no\nsuch cluster", "version": "v8", "in_use": "v7"}
     types = {"type.googleapis.com/a.Listener": {**refused, "push_reasons": ["VS/shop/a"]}}

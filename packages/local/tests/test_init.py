@@ -20,6 +20,12 @@ def test_nothing_is_overwritten_and_nothing_written_beside_it(tmp_path: Path, na
     assert [each.name for each in tmp_path.iterdir()] == [name]
 
 
+def test_of_several_files_that_are_there_all_are_named(tmp_path: Path) -> None:
+    write_example(tmp_path)
+    with pytest.raises(StateError, match=r"frontend\.py are there already, and are not"):
+        write_example(tmp_path)
+
+
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(StateError, match="file can't be written: "):

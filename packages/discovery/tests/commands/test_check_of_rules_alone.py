@@ -45,7 +45,7 @@ async def test_names_of_services_are_counted_in_a_note(rules: Path, tmp_path: Pa
             "note: no service is defined here, so the name of a service in these rules can't be "
             "checked; --with PATH reads services that are defined elsewhere"
         ),
-        "1 objects in 1 files are good",
+        "1 object in 1 file is good",
     ]
 
 

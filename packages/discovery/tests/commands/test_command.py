@@ -102,7 +102,7 @@ async def test_check_tells_what_is_wrong_or_that_all_is_good(
     (config_dir / "web.yaml").write_text(yaml.service("web", "127.0.0.1", 80, 8080))
     assert await run_command(tmp_path, "check", f"--config-dir={config_dir}") == (
         0,
-        "1 objects in 1 files are good\n",
+        "1 object in 1 file is good\n",
     )
 
     (config_dir / "bad.yaml").write_text("kind: X")

@@ -27,7 +27,7 @@ from mesh_local._errors import MeshLocalError, NotReady, ProcessEnded, Stopped
 from mesh_local._init import EXAMPLE, write_example
 from mesh_local.config._addresses import BLOCKS, Block
 from mesh_local.config._mesh_file import load_mesh_file
-from mesh_local.config._plan import plan_mesh
+from mesh_local.config._plan import count_of_workloads, plan_mesh
 from mesh_local.processes._children import last_lines
 from mesh_local.state._folder import default_state_folder
 
@@ -165,7 +165,8 @@ def check(
         typer.echo(f"mesh-local: {line}", err=True)
     if wrong:
         raise typer.Exit(1)
-    typer.echo(f"{len(plan.instances)} workloads and their configuration are good")
+    whose = "its" if len(plan.instances) == 1 else "their"
+    typer.echo(f"{count_of_workloads(plan)} and {whose} configuration are good")
 
 
 def _print_findings(findings: "Findings", *, workloads: int) -> None:

@@ -15,7 +15,8 @@ def write_example(folder: Path) -> tuple[Path, ...]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if there := [str(each) for each in targets if each.is_symlink() or each.exists()]:
-            raise StateError(f"{', '.join(there)} is there already, and is not overwritten")
+            verb = "is" if len(there) == 1 else "are"
+            raise StateError(f"{', '.join(there)} {verb} there already, and {verb} not overwritten")
         for path, content in targets.items():
             with path.open("xb") as file:
                 written.append(path)

@@ -17,6 +17,7 @@ from mesh_local._mesh_status import mesh_status
 from mesh_local._running_mesh import RunningMesh
 from mesh_local.asking._answering import Answers, answering
 from mesh_local.config._mesh_file import MeshFile
+from mesh_local.config._plan import count_of_workloads
 from mesh_local.display._check_report import check_lines, mesh_lines
 from mesh_local.display._duration_text import milliseconds
 from mesh_local.display._screen import mesh_screen
@@ -43,7 +44,7 @@ async def up(
     Returns True: a stop that was asked for is well.
     """
     with prepared(file, folder) as (plan, state), _own_log(state):
-        say(console, f"starting the mesh {file.name} with {len(plan.instances)} workloads")
+        say(console, f"starting the mesh {file.name} with {count_of_workloads(plan)}")
         try:
             async with _until_stopped(console, file, state) as (kill_now, answers):
                 running = editable_mesh(

@@ -111,7 +111,7 @@ async def test_check_says_that_all_is_good(file: Path) -> None:
 
     assert await mesh_local(file.parent, "check", "mesh.yaml") == (
         0,
-        ["1 workloads and their configuration are good"],
+        ["1 workload and its configuration are good"],
     )
 
 

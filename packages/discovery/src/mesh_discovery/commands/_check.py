@@ -99,7 +99,7 @@ def check(
         typer.echo(f"warning: {warning}", err=True)
     if not checked.is_good:
         fail(map(str, (*checked.problems, *checked.unreachable, *(checked.different or ()))))
-    typer.echo(f"{checked.objects} objects in {checked.files} files are good")
+    typer.echo(_good(checked.objects, checked.files))
     if checked.different is not None:
         typer.echo(f"{against} has what it would be given")
 
@@ -117,4 +117,12 @@ def _print_json(checked: "Checked") -> None:
     import json
     from dataclasses import asdict
 
-    typer.echo(json.dumps(asdict(checked), indent=2))
+    told = asdict(checked)
+    del told["missing"]  # they are among those that are unreachable
+    typer.echo(json.dumps(told, indent=2))
+
+
+def _good(objects: int, files: int) -> str:
+    of_objects = "1 object" if objects == 1 else f"{objects} objects"
+    of_files = "1 file" if files == 1 else f"{files} files"
+    return f"{of_objects} in {of_files} {'is' if objects == 1 else 'are'} good"

@@ -217,7 +217,8 @@ def _envoy(envoy: Mapping[str, object]) -> Iterator[Finding]:
         yield warning(
             "Envoy's life",
             Cause.ENVOY_CRASHED,
-            f"Envoy has ended by itself {crashes} times since the agent started, last: "
+            f"Envoy has ended by itself {'once' if crashes == 1 else f'{crashes} times'} since the "
+            f"agent started, last: "
             f"{text(envoy, 'last_crash') or 'for an unknown reason'}",
             "look at its last lines in the agent's log",
         )

@@ -155,3 +155,9 @@ def needed_endpoints(plan: MeshPlan) -> Iterable[Endpoint]:
             yield instance.addresses.app, port
         for port in (*service_ports, *((proxy_port,) if proxy_port else ())):
             yield instance.addresses.outbound, port
+
+
+def count_of_workloads(plan: MeshPlan) -> str:
+    """Return how many replicas a plan has, in words."""
+    count = len(plan.instances)
+    return "1 workload" if count == 1 else f"{count} workloads"
