@@ -119,7 +119,11 @@ async def check_mistake(ask: Ask, file: Path) -> None:
     assert status == 1
     assert "1 problem" in output.splitlines()[0]
     assert "mistaken.yaml:4: spec.hosts" in output
+    status, output, errors = await ask("wait")
+    assert (status, output) == (1, "")
+    assert f"rules/{file.name}:4: spec.hosts" in errors
     file.unlink()
+    assert await ask("wait") == (0, "2 proxies have all that is saved\n", "")
     await until_status(ask, 0)
 
 

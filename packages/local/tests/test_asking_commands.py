@@ -30,6 +30,7 @@ def call(*arguments: str, where: Path) -> subprocess.CompletedProcess[str]:
         ("status",),
         ("status", "-o", "json"),
         ("logs",),
+        ("wait",),
         ("down",),
         ("exec", "backend", "--", "true"),
         ("request", "backend", "http://backend/"),
@@ -44,7 +45,7 @@ def test_no_mesh_is_one_sentence(tmp_path: Path, arguments: tuple[str, ...]) -> 
     )
 
 
-@pytest.mark.parametrize("command", ["status", "down"])
+@pytest.mark.parametrize("command", ["status", "wait", "down"])
 def test_a_mesh_that_has_ended_is_one_sentence(tmp_path: Path, command: str) -> None:
     with opened(tmp_path / "state"):
         pass
@@ -60,6 +61,7 @@ def test_a_mesh_that_has_ended_is_one_sentence(tmp_path: Path, command: str) -> 
         (("status", "--nonsense"), "No such option: --nonsense"),
         (("status", "-o", "xml"), "'xml' is not"),
         (("logs", "--lines", "-1"), "Invalid value for '--lines' / '-n'"),
+        (("wait", "--timeout", "0"), "Invalid value for '--timeout'"),
         (("down", "a.yaml", "b.yaml"), "unexpected extra argument"),
         (("status", "a.yaml", "--file", "b.yaml"), "two files are named, a.yaml and b.yaml"),
         (("exec", "backend"), "Missing argument 'COMMAND"),

@@ -16,8 +16,14 @@ if TYPE_CHECKING:
     from mesh_discovery._problems import ConfigError
     from mesh_discovery._server import ControlPlane, running
     from mesh_discovery.config._snapshot import Snapshot
+    from mesh_discovery.serve._distribution import NotDistributed, wait_for_distribution
     from mesh_discovery.serve._free_ports import CannotListenError
-    from mesh_discovery.serve._status import StatusDocument, status_notes, status_problems
+    from mesh_discovery.serve._status import (
+        StatusDocument,
+        StatusError,
+        status_notes,
+        status_problems,
+    )
     from mesh_discovery.sources._memory import MemorySource
     from mesh_discovery.sources._source import ObjectSource
     from mesh_discovery.sources.files._loader import ConfigLoader, Load
@@ -36,6 +42,8 @@ __all__ = [
     "StatusDocument",
     "status_notes",
     "status_problems",
+    # wait until what is saved is with every proxy
+    "wait_for_distribution",
     # read configuration
     "Checked",
     "ConfigLoader",
@@ -46,7 +54,9 @@ __all__ = [
     # errors
     "CannotListenError",
     "ConfigError",
+    "NotDistributed",
     "SettingsError",
+    "StatusError",
 ]
 
 _LOADED_WHEN_USED = {
@@ -58,6 +68,7 @@ _LOADED_WHEN_USED = {
     "ControlPlane": "_server",
     "DiscoveryConfig": "_config",
     "MemorySource": "sources._memory",
+    "NotDistributed": "serve._distribution",
     "ObjectSource": "sources._source",
     "Load": "sources.files._loader",
     "Problem": "_problems",
@@ -67,8 +78,10 @@ _LOADED_WHEN_USED = {
     "check_configuration": "_check",
     "running": "_server",
     "StatusDocument": "serve._status",
+    "StatusError": "serve._status",
     "status_notes": "serve._status",
     "status_problems": "serve._status",
+    "wait_for_distribution": "serve._distribution",
 }
 
 if not TYPE_CHECKING:  # a type checker would take any name for one of ours

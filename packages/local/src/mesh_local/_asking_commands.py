@@ -46,6 +46,7 @@ def add_asking_commands(app: typer.Typer) -> None:
     """Add them to the application."""
     for command, lines in (
         (status, ("mesh-local status", "mesh-local status -o json | jq .workloads[].urls")),
+        (wait, ("mesh-local wait", "mesh-local wait --timeout 5")),
         (logs, ("mesh-local logs -f", "mesh-local logs backend backend.envoy --lines 100")),
         (down, ("mesh-local down", "mesh-local down shop/mesh.yaml")),
         (
@@ -93,6 +94,39 @@ def _one_of(file: Path | None, named: Path | None) -> Path | None:
     if file is not None and named is not None and file != named:
         raise typer.BadParameter(f"two files are named, {file} and {named}")
     return named if file is None else file
+
+
+def wait(
+    file: File = None,
+    *,
+    named: FileOption = None,
+    state_dir: StateDir = None,
+    timeout_s: Annotated[
+        float, typer.Option("--timeout", min=0.001, help="Seconds to wait at most.")
+    ] = 30.0,
+) -> None:
+    """Wait until every proxy of a mesh has accepted what is saved.
+
+    The exit status is 1 if a file is wrong, a proxy refuses or the time is up.
+    """
+    # The control plane's modules are not loaded by the other commands.
+    from mesh_discovery import NotDistributed, StatusError, wait_for_distribution
+    from mesh_local.config._mesh_file import load_mesh_file
+    from mesh_local.config._plan import MONITORING_PORT
+    from mesh_local.observation._findings import Places
+
+    state = find_state(file=_one_of(file, named), state_dir=state_dir)
+    found = fetch_mesh_status(state)
+    host = found.control_plane.rpartition(":")[0]
+    try:
+        count = wait_for_distribution(host, MONITORING_PORT, timeout_s=timeout_s)
+    except StatusError as error:
+        raise MeshLocalError(str(error)) from None
+    except NotDistributed as error:
+        mesh = load_mesh_file(Path(found.file))
+        places = Places(mesh, config=state.config, mesh_config=state.mesh_config)
+        raise MeshLocalError("\n".join(map(places.with_user_places, error.args))) from None
+    typer.echo(f"{count} {'proxy has' if count == 1 else 'proxies have'} all that is saved")
 
 
 def logs(
