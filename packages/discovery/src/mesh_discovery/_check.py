@@ -28,6 +28,7 @@ from mesh_discovery.plan.reachability._references import (
     references,
 )
 from mesh_discovery.plan.reachability._selections import selections_of_nothing
+from mesh_discovery.plan.reachability._unmatched import empty_subsets
 from mesh_discovery.push.context._context import PushContext
 from mesh_discovery.sources.files._first_load import first_reading
 from mesh_discovery.sources.files._loader import ConfigLoader
@@ -126,7 +127,10 @@ def check_configuration(
     left = untold | unjudged
     unreachable = tuple(sorted(each for each in own.of(found) if _field(each) not in left))
     selecting = selections_of_nothing(whole.snapshot.objects, model)
-    of_mesh = own.of((*model.gateway_api.warnings, *judged.warnings, *selecting))
+    # What was not read may be the labels, or what an endpoint is found by.
+    is_whole = not any(each.unread for each in whole.snapshot.objects)
+    subsets = empty_subsets(model) if is_whole else ()
+    of_mesh = own.of((*model.gateway_api.warnings, *judged.warnings, *selecting, *subsets))
     return Checked(
         objects=len(load.snapshot.objects),
         files=len(load.files),

@@ -11,6 +11,7 @@ from mesh_discovery._metrics import Metrics
 from mesh_discovery.model._facts import Facts
 from mesh_discovery.model._model import MeshModel, build_model
 from mesh_discovery.plan.reachability._judgement import Judgement, judge
+from mesh_discovery.plan.reachability._unmatched import Unmatched, unmatched
 from mesh_discovery.push._served_context import ServedContext
 from mesh_discovery.push.changes._difference import difference
 from xds_server import PushRequest
@@ -59,6 +60,7 @@ class ConfigStore:
         """When the configuration that is served was read (Unix seconds)."""
         self.served = ServedContext(self._model(facts, None))
         self._judgement: Judgement | None = None
+        self._unmatched: Unmatched | None = None
         self._log_notes()
         self.look_for_unreachable()
 
@@ -129,8 +131,9 @@ class ConfigStore:
         or of headless services.
         """
         before, self._judgement = self._judgement, judge(self.served.pending, self._judgement)
+        self._unmatched = unmatched(self.snapshot, self._judgement.model, self._unmatched)
         known_warnings = frozenset(self._judged)
-        self._judged = self._judgement.warnings
+        self._judged = (*self._judgement.warnings, *self._unmatched.warnings)
         _log_new(_PROBABLY_WRONG, self._judged, known_warnings)
         if before is not None and before.parts is self._judgement.parts:
             return

@@ -5,7 +5,8 @@ is these workloads that count: Pods, WorkloadEntries (registered ones too), endp
 ServiceEntries, and the templates of WorkloadGroups.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from mesh_discovery.config._objects import ConfigObject
@@ -46,21 +47,36 @@ def account_workloads(
     )
 
 
-def known_labels(model: MeshModel, namespace: str) -> frozenset[Labels]:
-    """Return the labels of the known workloads of a namespace, whatever their accounts."""
-    return frozenset(each.labels for each in _known(model, namespace) if each.labels)
+def known_labels(model: MeshModel, namespaces: Iterable[str]) -> Mapping[str, AbstractSet[Labels]]:
+    """Return the labels of the known workloads of namespaces, whatever their accounts.
+
+    It looks once at each endpoint of the mesh, however many namespaces these are.
+    """
+    found = {
+        namespace: {each.labels for each in _known_by_objects(model, namespace) if each.labels}
+        for namespace in namespaces
+    }
+    for service in model.services if found else ():
+        for endpoint in service.endpoints:
+            if endpoint.labels and endpoint.namespace in found:
+                found[endpoint.namespace].add(endpoint.labels)
+    return found
 
 
 def _known(model: MeshModel, namespace: str) -> Iterator[AccountWorkload]:
+    yield from _known_by_objects(model, namespace)
+    for service in model.services:
+        for endpoint in service.endpoints:
+            if endpoint.namespace == namespace:
+                yield _of_endpoint(endpoint)._replace(hosts=frozenset({service.host}))
+
+
+def _known_by_objects(model: MeshModel, namespace: str) -> Iterator[AccountWorkload]:
     cluster = model.made.inputs.cluster
     yield from _of_objects(cluster.entries.of_namespace(namespace))
     yield from _of_objects(cluster.pods_by_label.of_namespace(namespace))
     yield from _of_objects(each for each in model.workload_groups if each.namespace == namespace)
     yield from _deployed(model, namespace)
-    for service in model.services:
-        for endpoint in service.endpoints:
-            if endpoint.namespace == namespace:
-                yield _of_endpoint(endpoint)._replace(hosts=frozenset({service.host}))
 
 
 def same_objects(old: MeshModel, new: MeshModel) -> bool:

@@ -21,17 +21,17 @@ from mesh_discovery.plan.gateway._account_workloads import known_labels
 
 def selections_of_nothing(objects: Iterable[ConfigObject], model: MeshModel) -> Iterator[Problem]:
     """Yield a warning for each object whose labels no known workload of its namespace has."""
-    known: dict[str, frozenset[tuple[tuple[str, str], ...]]] = {}
     root = model.mesh_config.root_namespace
     objects = tuple(objects)
     undecided = {each.namespace for each in objects if _has_unread_labels(each)}
-    for item in objects:
-        found = _selection(item)
-        if found is None or item.namespace == root or item.namespace in undecided:
-            continue
-        path, labels = found
-        if item.namespace not in known:
-            known[item.namespace] = known_labels(model, item.namespace)
+    selections = [
+        (item, *found)
+        for item in objects
+        if item.namespace != root and item.namespace not in undecided
+        if (found := _selection(item)) is not None
+    ]
+    known = known_labels(model, {item.namespace for item, *_ in selections})
+    for item, path, labels in selections:
         workloads = known[item.namespace]
         if workloads and not any(labels.items() <= dict(each).items() for each in workloads):
             wanted = ", ".join(f"{key}={value}" for key, value in sorted(labels.items()))
