@@ -14,11 +14,11 @@ import typer
 from rich.console import Console
 
 from mesh_command_line import Form, examples
+from mesh_local._duration_text import milliseconds
 from mesh_local._errors import MeshLocalError
 from mesh_local.asking._asking import fetch_environment, fetch_mesh_status, fetch_route, stop_mesh
 from mesh_local.asking._finding import find_state
 from mesh_local.asking._logs import log_lines
-from mesh_local.display._duration_text import milliseconds
 from mesh_local.display._screen import mesh_screen
 from mesh_local.observation._http import Answer, fetch
 from mesh_local.observation._missing_service import UNREACHED

@@ -4,10 +4,10 @@ import asyncio
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+from mesh_local._duration_text import milliseconds
 from mesh_local._errors import NotReady
 from mesh_local.config._edit import Edit
 from mesh_local.config._plan import Instance, MeshPlan
-from mesh_local.display._duration_text import milliseconds
 from mesh_local.observation._agent_status import AgentStatus
 from mesh_local.processes._children import Child, ChildState, last_lines
 from mesh_local.state._folder import StateFolder

@@ -12,6 +12,7 @@ from rich.live import Live
 from rich.text import Text
 
 from mesh_lifecycle import Stopping, configure_logging, in_background, stop_signals
+from mesh_local._duration_text import milliseconds
 from mesh_local._errors import Stopped
 from mesh_local._mesh_status import mesh_status
 from mesh_local._running_mesh import RunningMesh
@@ -19,7 +20,6 @@ from mesh_local.asking._answering import Answers, answering
 from mesh_local.config._mesh_file import MeshFile
 from mesh_local.config._plan import count_of_workloads
 from mesh_local.display._check_report import check_lines, mesh_lines
-from mesh_local.display._duration_text import milliseconds
 from mesh_local.display._screen import mesh_screen
 from mesh_local.lifetime._before_start import refuse
 from mesh_local.lifetime._file_following import follow_mesh_file

@@ -23,10 +23,10 @@ from mesh_local import (
     RunningWorkload,
     StateFolder,
 )
+from mesh_local._duration_text import brief, milliseconds
 from mesh_local._mesh_status import MeshStatus, mesh_status
 from mesh_local._up import _show, say
 from mesh_local.display._check_report import check_lines, mesh_lines
-from mesh_local.display._duration_text import brief, milliseconds
 from mesh_local.display._screen import mesh_screen
 from mesh_local.observation._checks import Hop
 from mesh_local.observation._http import Answer

@@ -293,7 +293,7 @@ def _epilog(examples: str) -> str:
 
 def _add_version(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "-o", "--output", dest="form", choices=("json",), help="a form for programs"
+        "--output", "-o", dest="form", choices=("json",), help="a form for programs"
     )
 
 

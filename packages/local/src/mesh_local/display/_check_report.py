@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from datetime import datetime
 
+from mesh_local._duration_text import brief, milliseconds
 from mesh_local._running_mesh import RunningMesh
 from mesh_local.config._rules import OUTSIDER, USER
-from mesh_local.display._duration_text import brief, milliseconds
 from mesh_local.observation._checks import CheckResult, Hop, workload_of
 
 _BODY_CHARACTERS = 300

@@ -12,8 +12,8 @@ from typing import NamedTuple
 from rich.style import Style
 from rich.text import Text
 
+from mesh_local._duration_text import brief
 from mesh_local._mesh_status import MeshStatus, WorkloadState, WorkloadStatus
-from mesh_local.display._duration_text import brief
 from mesh_local.processes._children import ChildState
 
 _SERIAL_DIGITS = 12
