@@ -290,3 +290,11 @@ def test_each_link_leads_somewhere(document: str) -> None:
         if not place.exists() or (anchor and anchor not in anchors_of(place)):
             dead.append(target)
     assert not dead
+
+
+def test_each_decision_has_a_number_of_its_own() -> None:
+    decisions = sorted((ROOT / "docs" / "decisions").glob("*.md"))
+    numbers = Counter(path.name[:4] for path in decisions)
+    assert [number for number, count in numbers.items() if count > 1] == []
+    for path in decisions:
+        assert path.read_text().startswith(f"# {path.name[:4]} ")
