@@ -62,6 +62,9 @@ COMMANDS = dict(distributions())
 _INTERRUPT_AT_IMPORT = """\
 import os, signal, sys
 
+# What is started in the background is born with it ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 class Interrupting:
     def find_spec(self, name, path=None, target=None):
         if name == {name!r}:

@@ -9,8 +9,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
+
 from mesh_e2e import ECHO, alive, children_of, run_command
 from mesh_testkit import PATIENCE_S
+
+pytestmark = pytest.mark.slow
 
 MESH = """\
 mesh: {{name: shop}}

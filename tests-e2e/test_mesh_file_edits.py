@@ -12,10 +12,13 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+import pytest
 import yaml
 
 from mesh_e2e import ECHO, Target, alive, constant_load, last_words, requests_open_at, send
 from mesh_testkit import until
+
+pytestmark = pytest.mark.slow
 
 PROXY_PORT = 15002
 STARTED = re.compile(r'process started.*child="([^"]+)".*pid=(\d+)')

@@ -133,7 +133,7 @@ async def until_known(agent: Agent) -> None:
     await until_told(
         agent,
         lambda status: bool(
-            status["envoy_certificate"]["matches"]
+            status["envoy_certificate"].get("matches")
             and status["health_check"]["healthy"] is not None
             and status["xds"]["saved"]["current_at"]
         ),

@@ -220,7 +220,7 @@ async def test_an_envoy_without_admin_is_stopped_all_the_same(fake: Fake) -> Non
 async def test_draining_an_envoy_that_cannot_be_asked_is_an_error_and_no_more(fake: Fake) -> None:
     config, _ = fake(FakeEnvoy(no_admin=True))
     async with running(config) as envoy:
-        with pytest.raises(AdminError, match="drain_listeners"):
+        with pytest.raises(AdminError, match=r"admin socket unix:.* does not answer"):
             await envoy.drain()
         assert envoy.state is EnvoyState.STARTING
 

@@ -131,8 +131,9 @@ def left_on_terminal(output: str) -> list[str]:
 
 
 async def test_a_mesh_that_has_stopped_leaves_no_screen_that_says_otherwise(
-    mesh: RunningMesh,
+    mesh: RunningMesh, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("TERM", "xterm")  # a dumb terminal has no screen to take away
     output = io.StringIO()
     console = Console(file=output, force_terminal=True, width=100, height=24)
     say(console, "starting")
