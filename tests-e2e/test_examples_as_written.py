@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mesh_e2e import Reader, blocks_of, differences, last_words
+from mesh_e2e import Reader, blocks_of, differences, last_words, own_network
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 pytestmark = pytest.mark.slow
@@ -29,7 +29,7 @@ async def test_each_command_of_an_example_says_what_is_written(
         place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="reader-")))
         folder = place / example
         shutil.copytree(EXAMPLES / example, folder, ignore=shutil.ignore_patterns(".mesh-local"))
-        reader = Reader(folder, stack)
+        reader = Reader(folder, stack, within=await stack.enter_async_context(own_network()))
         try:
             for block in blocks_of(folder / "README.md"):
                 if block.language == "sh":

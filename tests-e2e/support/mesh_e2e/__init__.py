@@ -31,7 +31,7 @@ from mesh_e2e._load import Failure, Load, LoadReport, Target, Unanswered, consta
 from mesh_e2e._machine import alive, children_of, command_line, last_words, shared_memory_of
 from mesh_e2e._meshes import ECHO, mesh_of, run_command
 from mesh_e2e._nuisances import idle_connections, stalled_streams
-from mesh_e2e._reader import Reader, lasting
+from mesh_e2e._reader import Reader, lasting, own_network
 from mesh_e2e._rotation import RotationOutcome, rotate
 from mesh_e2e._secrets import Secret, secret_key, secret_token, secrets_on_disk
 from mesh_e2e._short_lives import (
@@ -103,6 +103,7 @@ __all__ = [
     "mesh_of",
     "node_programs",
     "own_address",
+    "own_network",
     "plane",
     "presented_certificate",
     "presented_serial",

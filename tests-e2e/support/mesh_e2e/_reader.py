@@ -1,10 +1,12 @@
 """Somebody who follows a document: several terminals, and what was typed into each."""
 
+import asyncio
 import os
+import shutil
 import sys
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 from mesh_e2e._guides import Block, Shell, shell
@@ -18,6 +20,30 @@ LASTING = {
     "tail -f ": '"message": "hello, ',
 }
 """What goes on until Ctrl-C, and what it says when its reader goes to another terminal."""
+
+
+@asynccontextmanager
+async def own_network() -> AsyncIterator[tuple[str, ...]]:
+    """Provide the words before a command that run it in a network of its own.
+
+    There each address and port of a document is free. Without root there are no such words, and no
+    other mesh may run.
+    """
+    if os.getuid() != 0 or shutil.which("ip") is None:
+        yield ()
+        return
+    name = f"reader-{os.getpid()}"
+    await _run("ip", "netns", "add", name)
+    try:
+        await _run("ip", "-n", name, "link", "set", "lo", "up")
+        yield ("ip", "netns", "exec", name)
+    finally:
+        await _run("ip", "netns", "delete", name)
+
+
+async def _run(*command: str) -> None:
+    process = await asyncio.create_subprocess_exec(*command)
+    assert await process.wait() == 0, command
 
 
 def lasting(command: str) -> str | None:
@@ -37,7 +63,9 @@ class Reader:
         within: Sequence[str] = (),
         variables: Mapping[str, str] | None = None,
     ) -> None:
-        """within: the words of a command that runs each terminal's shell, as in a namespace."""
+        """within: the words of a command that runs each terminal's shell, as in a namespace; but
+        for the terminal `install`, which needs the machine's network.
+        """
         self._folder = folder
         self._stack = stack
         self._within = within
@@ -86,6 +114,7 @@ class Reader:
                 **self._variables,
             }
             scripts = self._folder.with_name(f"typed-{name}")
-            opened = shell(scripts, cwd=self._folder, environment=environment, within=self._within)
+            within = () if name == "install" else self._within
+            opened = shell(scripts, cwd=self._folder, environment=environment, within=within)
             self._terminals[name] = await self._stack.enter_async_context(opened)
         return self._terminals[name]
