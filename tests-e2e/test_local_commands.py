@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from mesh_e2e import ECHO, alive, children_of, run_command
-from mesh_testkit import PATIENCE_S
+from mesh_testkit import until
 
 pytestmark = pytest.mark.slow
 
@@ -60,17 +60,15 @@ async def running(directory: Path) -> AsyncIterator[tuple[asyncio.subprocess.Pro
 
 async def until_status(ask: Ask, wanted: int) -> dict[str, object]:
     """Ask for the status until it ends with this exit status, and return what it says."""
-    said: tuple[int, str, str] | None = None
-    try:
-        async with asyncio.timeout(PATIENCE_S):
-            while True:
-                said = await ask("status", "-o", "json")
-                if said[0] == wanted and said[1]:
-                    found: dict[str, object] = json.loads(said[1])
-                    return found
-                await asyncio.sleep(0.1)
-    except TimeoutError:
-        raise AssertionError(f"status did not end with {wanted}; it last said {said}") from None
+    said: list[tuple[int, str, str]] = []
+
+    async def is_so() -> bool:
+        said[:] = [await ask("status", "-o", "json")]
+        return said[0][0] == wanted and bool(said[0][1])
+
+    await until(is_so, what=f"status ends with {wanted}", seen=lambda: said)
+    found: dict[str, object] = json.loads(said[0][1])
+    return found
 
 
 async def test_a_mesh_is_looked_at_used_and_stopped_from_another_terminal(tmp_path: Path) -> None:

@@ -2,11 +2,14 @@
 
 from pathlib import Path
 
+from hypothesis import given
+from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
 from mesh_discovery._check import check_configuration
 from mesh_discovery._metrics import Metrics
 from mesh_discovery.model._facts import Facts
+from mesh_discovery.plan.reachability._label_index import LabelIndex
 from mesh_discovery.push._config_store import ConfigStore
 from mesh_discovery.sources.files._loader import ConfigLoader
 
@@ -73,3 +76,15 @@ def test_labels_that_nothing_has_are_told_until_something_has_them(tmp_path: Pat
     store.look_for_unreachable()
     assert store.warnings == ()
     assert check_configuration(tmp_path).warnings == ()
+
+
+LABELS = st.dictionaries(st.sampled_from("abc"), st.sampled_from("12"))
+
+
+@given(known=st.lists(LABELS), wanted=LABELS)
+def test_labels_are_found_as_if_each_were_looked_at(
+    known: list[dict[str, str]], wanted: dict[str, str]
+) -> None:
+    index = LabelIndex(tuple(sorted(each.items())) for each in known)
+    assert index.has_any(wanted) == any(wanted.items() <= each.items() for each in known)
+    assert bool(index) == bool(known)

@@ -17,6 +17,7 @@ from mesh_discovery.config.kinds.sidecar._spec import SidecarSpec
 from mesh_discovery.config.kinds.telemetry._spec import TelemetrySpec
 from mesh_discovery.model._model import MeshModel
 from mesh_discovery.plan.gateway._account_workloads import known_labels
+from mesh_discovery.plan.reachability._label_index import LabelIndex
 
 
 def selections_of_nothing(objects: Iterable[ConfigObject], model: MeshModel) -> Iterator[Problem]:
@@ -31,9 +32,10 @@ def selections_of_nothing(objects: Iterable[ConfigObject], model: MeshModel) -> 
         if (found := _selection(item)) is not None
     ]
     known = known_labels(model, {item.namespace for item, *_ in selections})
+    indices = {namespace: LabelIndex(labels) for namespace, labels in known.items()}
     for item, path, labels in selections:
-        workloads = known[item.namespace]
-        if workloads and not any(labels.items() <= dict(each).items() for each in workloads):
+        workloads = indices[item.namespace]
+        if workloads and not workloads.has_any(labels):
             wanted = ", ".join(f"{key}={value}" for key, value in sorted(labels.items()))
             yield item.problem(
                 path,

@@ -1,10 +1,9 @@
 """Finds what is for labels that nothing has, and looks again only where labels or rules changed."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from mesh_configfile import Problem
-from mesh_discovery._host_patterns import has
 from mesh_discovery.config._objects import ConfigObject
 from mesh_discovery.config._snapshot import Snapshot
 from mesh_discovery.config.kinds._peer_authentication import PEER_AUTHENTICATION
@@ -16,10 +15,13 @@ from mesh_discovery.config.kinds.request_authentication._kind import REQUEST_AUT
 from mesh_discovery.config.kinds.sidecar._kind import SIDECAR
 from mesh_discovery.config.kinds.telemetry._kind import TELEMETRY
 from mesh_discovery.config.kinds.virtual_service._kind import VIRTUAL_SERVICE
+from mesh_discovery.model._destination_rules import Rule
 from mesh_discovery.model._model import MeshModel, changed_services
 from mesh_discovery.model._services import Labels, Service
+from mesh_discovery.model.hosts._host_index import HostIndex
 from mesh_discovery.model.hosts._short_names import full_host
 from mesh_discovery.plan.gateway._account_workloads import same_objects
+from mesh_discovery.plan.reachability._label_index import LabelIndex
 from mesh_discovery.plan.reachability._selections import selections_of_nothing
 from mesh_discovery.plan.virtual_hosts._unused import destinations_of
 
@@ -61,34 +63,45 @@ def empty_subsets(model: MeshModel) -> Iterator[Problem]:
     labels: dict[str, set[Labels]] = {}
     for service in model.services:
         labels.setdefault(service.host, set()).update(each.labels for each in service.endpoints)
+    # Many rules name many hosts: each lookup is one of an index, and each subset is judged once.
+    rules = HostIndex((each.host, each) for each in model.destination_rules.rules if each.subsets)
+    judged: dict[tuple[str, str], str | None] = {}
     for item in model.rules.of_kind(VIRTUAL_SERVICE):
         for path, destination in destinations_of(item.spec):
             if not destination.subset:
                 continue
             host = full_host(destination.host, item.namespace, model.domain)
-            wanted = list(_subsets(model, host, destination.subset))
-            known = labels.get(host)
-            if known and wanted and not any(_has_any(known, each) for each in wanted):
-                told = " or ".join(
-                    ", ".join(f"{key}={value}" for key, value in sorted(each.items()))
-                    for each in wanted
-                )
-                yield item.problem(
-                    (*path, "subset"),
-                    f'no endpoint of {host} has the labels of the subset "{destination.subset}", '
-                    f"{told}: what is sent there is answered with 503, or closed",
-                )
+            key = host, destination.subset
+            if key not in judged:
+                judged[key] = _emptiness(destination.subset, labels.get(host, ()), rules, host)
+            if (empty := judged[key]) is not None:
+                yield item.problem((*path, "subset"), empty)
 
 
-def _subsets(model: MeshModel, host: str, name: str) -> Iterator[Mapping[str, str]]:
-    """Yield the labels of a subset, by each rule that has it."""
-    for rule in model.destination_rules.rules:
-        if (rule.host == host or has(rule.host, host)) and name in rule.subsets:
-            yield rule.subsets[name].labels
+def _emptiness(
+    name: str, known: Collection[Labels], rules: HostIndex[Rule], host: str
+) -> str | None:
+    """Return why requests to a subset have no endpoint; None if they have, or it is not known.
 
-
-def _has_any(known: Iterable[Labels], wanted: Mapping[str, str]) -> bool:
-    return any(wanted.items() <= dict(each).items() for each in known)
+    known: the labels of the host's endpoints. Rules of all namespaces count: which of them a client
+    has is its own, and what none of them can reach is wrong for all.
+    """
+    wanted = [
+        rule.subsets[name].labels
+        for of_name in rules.matching(host)
+        for rule in of_name
+        if name in rule.subsets
+    ]
+    there = LabelIndex(known)
+    if not there or not wanted or any(map(there.has_any, wanted)):
+        return None
+    told = " or ".join(
+        ", ".join(f"{key}={value}" for key, value in sorted(each.items())) for each in wanted
+    )
+    return (
+        f'no endpoint of {host} has the labels of the subset "{name}", '
+        f"{told}: what is sent there is answered with 503, or closed"
+    )
 
 
 def _same_labels(old: MeshModel, new: MeshModel) -> bool:
