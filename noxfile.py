@@ -238,7 +238,8 @@ def older_envoy(session: nox.Session) -> None:
     install_editable(session, "test", only=PACKAGES["discovery"])
     install(session, "pytest-xdist")
     with_it = ("--only-envoy", f"--envoy-versions={OLDEST_ENVOY}")
-    run_tests_in_parallel(session, *with_it, "packages/discovery/tests", *session.posargs)
+    folders = ("packages/envoy-config/tests", "packages/discovery/tests")
+    run_tests_in_parallel(session, *with_it, *folders, *session.posargs)
 
 
 @nox.session

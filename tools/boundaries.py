@@ -1,7 +1,8 @@
 """Check that the packages keep to themselves, and the folders inside them to their order.
 
 Five checks over one tree: every package is in the table of who may import whom and the table names
-nothing else; the import graph keeps to it (import-linter); no file imports a private module of
+nothing else; the import graph keeps to it, and pure packages import nothing that has time, network
+or processes in it (import-linter, `tool.mesh.never-import`); no file imports a private module of
 another package, tests included; no folder of a package holds more modules than a reader can take
 in, and imports between folders run in one direction only, at any depth, as those between the
 modules of a folder do; what a package imports is what it declares (deptry).
@@ -157,7 +158,10 @@ def imports_keep_to(root: Path, table: Table) -> bool:
     with tempfile.TemporaryDirectory() as directory:
         config = Path(directory, "contracts.toml")
         config.write_text(
-            _contracts(names, table) + _layer_contracts(present) + _circle_contract(names)
+            _contracts(names, table)
+            + _pure_contracts(root)
+            + _layer_contracts(present)
+            + _circle_contract(names)
         )
         # The tree that is checked need not be the one that is installed.
         path = os.pathsep.join(str(package.source) for package in present)
@@ -168,13 +172,34 @@ def imports_keep_to(root: Path, table: Table) -> bool:
 
 
 def _contracts(names: list[str], table: Table) -> str:
-    lines = ["[tool.importlinter]", f"root_packages = {names!r}"]
+    lines = [
+        "[tool.importlinter]",
+        f"root_packages = {names!r}",
+        "include_external_packages = true",
+    ]
     for name in names:
         allowed = table.get(name, [])
         forbidden = [other for other in names if other != name and other not in allowed]
         lines += [
             "[[tool.importlinter.contracts]]",
             f"name = '{name} imports {', '.join(allowed) or 'no other package'}'",
+            "type = 'forbidden'",
+            f"source_modules = ['{name}']",
+            f"forbidden_modules = {forbidden!r}",
+            "allow_indirect_imports = true",
+        ]
+    return "\n".join(lines)
+
+
+def _pure_contracts(root: Path) -> str:
+    """Return a contract for each package that has no time, network or processes in it."""
+    settings = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["mesh"]
+    pure: Table = settings.get("never-import", {})
+    lines = [""]
+    for name, forbidden in pure.items():
+        lines += [
+            "[[tool.importlinter.contracts]]",
+            f"name = '{name} is pure'",
             "type = 'forbidden'",
             f"source_modules = ['{name}']",
             f"forbidden_modules = {forbidden!r}",

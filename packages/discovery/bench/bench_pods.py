@@ -16,15 +16,13 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "istio-config" / "tests" / "support"))
 
+from istio_config import ConfigObject, FileContent, edited_snapshot, snapshot_of
+from istio_config.kinds.kubernetes import POD
 from mesh_discovery._metrics import Metrics
-from mesh_discovery.config._file_content import FileContent
-from mesh_discovery.config._objects import ConfigObject
-from mesh_discovery.config._snapshot import edited_snapshot, snapshot_of
-from mesh_discovery.config.kinds.kubernetes._pod import POD
-from mesh_discovery.model._facts import Facts
 from mesh_discovery.push._config_store import ConfigStore
+from mesh_model import Facts
 from mesh_objects import object_of, service, slice_of
 from mesh_testkit.measurements import FLOOR, Row, tell
 from xds_server import PushRequest

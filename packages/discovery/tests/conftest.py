@@ -6,7 +6,6 @@ import ssl
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -16,26 +15,17 @@ from aiohttp import web
 
 from mesh_ca import Authority
 from mesh_ca.testing import signing_request
-from mesh_discovery import ConfigLoader
-from mesh_discovery.model._facts import Facts
-from mesh_discovery.model._model import MeshModel, build_model
-from mesh_discovery.model.policies._key_sets import NO_KEY_SETS, KeySets
 from xds_server import Admission, Node, Peer, UnixListener, XdsServer, serving, type_urls
 
-sys.path.insert(0, str(Path(__file__).parent / "support"))
+sys.path.extend(
+    str(Path(__file__).parents[2] / each / "tests" / "support")
+    for each in ("istio-config", "mesh-model", "envoy-config", "discovery")
+)
 
 from capturing import CaptureLab, capture_lab, why_not
-from planes import (
-    Documents,
-    Envoy,
-    Lab,
-    Plane,
-    Process,
-    WorkloadSecrets,
-    bootstrap,
-    eventually,
-    start,
-)
+from documents import Documents
+from models import Models
+from planes import Envoy, Lab, Plane, Process, WorkloadSecrets, bootstrap, eventually, start
 from scenarios import Scene, opened_scene
 
 
@@ -64,21 +54,8 @@ def replace() -> Callable[[Path, str], None]:
 
 
 @pytest.fixture
-def model_of(tmp_path: Path) -> Callable[..., MeshModel]:
-    """Build a model of YAML documents."""
-    numbers = count()
-
-    def build(
-        *documents: str, key_sets: KeySets = NO_KEY_SETS, before: MeshModel | None = None
-    ) -> MeshModel:
-        directory = tmp_path / f"model-{next(numbers)}"
-        directory.mkdir()
-        (directory / "all.yaml").write_text("---\n".join(documents))
-        load = ConfigLoader(directory).load()
-        assert not load.problems, [str(each) for each in load.problems]
-        return build_model(Facts(snapshot=load.snapshot, key_sets=key_sets), before=before)
-
-    return build
+def model_of(tmp_path: Path) -> Models:
+    return Models(tmp_path)
 
 
 @pytest.fixture(name="eventually")

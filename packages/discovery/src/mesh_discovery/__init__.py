@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from mesh_discovery._config import Address, DiscoveryConfig, SettingsError, TokenRule
     from mesh_discovery._problems import ConfigError
     from mesh_discovery._server import ControlPlane, running
-    from mesh_discovery.config._snapshot import Snapshot
     from mesh_discovery.serve._distribution import NotDistributed, wait_for_distribution
     from mesh_discovery.serve._free_ports import CannotListenError
     from mesh_discovery.serve._status import (
@@ -49,7 +48,6 @@ __all__ = [
     "ConfigLoader",
     "Load",
     "Problem",
-    "Snapshot",
     "check_configuration",
     # errors
     "CannotListenError",
@@ -73,7 +71,6 @@ _LOADED_WHEN_USED = {
     "Load": "sources.files._loader",
     "Problem": "_problems",
     "SettingsError": "_config",
-    "Snapshot": "config._snapshot",
     "TokenRule": "_config",
     "check_configuration": "_check",
     "running": "_server",

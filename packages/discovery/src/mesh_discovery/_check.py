@@ -8,31 +8,27 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from envoy_config import NodeError, PushContext, parse_proxy
+from envoy_config.reachability import (
+    Reference,
+    Sort,
+    Undecided,
+    empty_subsets,
+    judge,
+    missing_subsets,
+    references,
+    selections_of_nothing,
+)
+from istio_config import ConfigObject, FileContent, read_content, whole_of
 from mesh_configfile import MAX_BYTES, Problem, field_name, read_documents
 from mesh_discovery._problems import ConfigError
 from mesh_discovery.comparison._differences import DifferentResource, differences
 from mesh_discovery.comparison._expected import expected_of
 from mesh_discovery.comparison._held import Held
-from mesh_discovery.config._file_content import FileContent, read_content
-from mesh_discovery.config._objects import ConfigObject
-from mesh_discovery.config._whole import whole_of
-from mesh_discovery.model._facts import Facts
-from mesh_discovery.model._model import MeshModel, build_model
-from mesh_discovery.plan._proxy import NodeError, parse_proxy
-from mesh_discovery.plan.reachability._judgement import judge
-from mesh_discovery.plan.reachability._references import (
-    Reference,
-    Sort,
-    Undecided,
-    missing_subsets,
-    references,
-)
-from mesh_discovery.plan.reachability._selections import selections_of_nothing
-from mesh_discovery.plan.reachability._unmatched import empty_subsets
-from mesh_discovery.push.context._context import PushContext
 from mesh_discovery.sources.files._first_load import first_reading
 from mesh_discovery.sources.files._loader import ConfigLoader
 from mesh_filewatch import read_bytes
+from mesh_model import Facts, MeshModel, build_model
 
 
 class NotComparableError(Exception):

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from istio_config.addresses import is_host, split_host_port
 from mesh_address_guard import (
     THIS_MACHINE,
     AddressGuard,
@@ -17,7 +18,6 @@ from mesh_address_guard import (
     parse_networks,
 )
 from mesh_configfile import Duration, DurationBoundsError, DurationError
-from mesh_discovery._addresses import is_host, split_host_port
 from mesh_discovery._registration_limits import LIMITS, RegistrationLimits
 from mesh_filewatch import ReadTimedOut, run_with_timeout
 from mesh_identity import InvalidSpiffeId, checked_trust_domain

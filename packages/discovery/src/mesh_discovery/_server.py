@@ -8,16 +8,16 @@ from functools import partial
 
 from prometheus_client import CollectorRegistry
 
+from envoy_config import Proxy
+from istio_config.addresses import split_host_port
+from istio_config.kinds.mesh_config import whole_seconds
 from mesh_ca import Authenticator
-from mesh_discovery._addresses import split_host_port
 from mesh_discovery._config import DiscoveryConfig
 from mesh_discovery._metrics import Metrics
 from mesh_discovery._version import version
-from mesh_discovery.config.kinds.mesh_config._proxy_config import whole_seconds
 from mesh_discovery.parts._authority import OpenedAuthority, open_authority
 from mesh_discovery.parts._configuration import open_configuration
 from mesh_discovery.parts._ports import serving_grpc, serving_monitoring, serving_public
-from mesh_discovery.plan._proxy import Proxy
 from mesh_discovery.push._affected import needs_push
 from mesh_discovery.push._config_store import ConfigStore
 from mesh_discovery.push._generators import generators

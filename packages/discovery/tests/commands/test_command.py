@@ -16,11 +16,12 @@ import grpc.aio
 import pytest
 from cryptography import x509
 
+from documents import Documents
 from mesh_ca import TokenIssuer, load_or_create_authority
 from mesh_ca.testing import signing_request
 from mesh_protos import CREATE_CERTIFICATE
 from mesh_protos.ca_pb2 import IstioCertificateRequest, IstioCertificateResponse
-from planes import Documents, Plane, run_command
+from planes import Plane, run_command
 
 Start = Callable[..., Awaitable[Any]]
 

@@ -8,9 +8,10 @@ from typing import Any
 from envoy.config.cluster.v3 import cluster_pb2
 from envoy.service.discovery.v3 import discovery_pb2
 
+from documents import Documents
 from mesh_lifecycle import in_background
 from mesh_protos import type_urls
-from planes import Documents, Plane, run_command
+from planes import Plane, run_command
 from xds_server.testing import over_grpc
 
 Start = Callable[..., Awaitable[Plane]]

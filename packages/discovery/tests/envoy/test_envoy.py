@@ -9,13 +9,15 @@ from typing import Any
 import aiohttp
 import pytest
 
+from documents import Documents
+from envoy_config import PushContext
 from mesh_ca import load_or_create_authority
 from mesh_ca.testing import throwaway_authority
-from mesh_discovery.model._model import MeshModel
-from mesh_discovery.push.context._context import PushContext
-from planes import Documents, Envoy, Lab, proxy
+from mesh_model import MeshModel
+from planes import Envoy, Lab
+from proxies import proxy
 
-CASES = Path(__file__).parents[1] / "generate" / "cases"
+CASES = Path(__file__).parents[3] / "envoy-config" / "tests" / "generate" / "cases"
 WEB, CLIENT = "127.92.1", "127.92.2"
 SPIFFE = "spiffe://cluster.local/ns/default/sa/{}"
 Start = Callable[..., Awaitable[Any]]

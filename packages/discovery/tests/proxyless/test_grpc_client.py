@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
-from planes import Documents, Plane, entry, run_command
+from documents import Documents, entry
+from planes import Plane, run_command
 
 Start = Callable[..., Awaitable[Any]]
-GENERATED = Path(__file__).parents[1] / "generate" / "proxyless"
+GENERATED = Path(__file__).parents[3] / "envoy-config" / "tests" / "generate" / "proxyless"
 MESH, RULES = (GENERATED / "mesh.yaml").read_text(), (GENERATED / "rules.yaml").read_text()
 NODE_ID = "sidecar~10.0.0.9~caller.shop~shop.svc.cluster.local"
 

@@ -10,7 +10,9 @@ from typing import Any
 
 from virtual_services import virtual_service
 
-MESH = (Path(__file__).parents[1] / "generate" / "proxyless" / "mesh.yaml").read_text()
+MESH = (
+    Path(__file__).parents[3] / "envoy-config" / "tests" / "generate" / "proxyless" / "mesh.yaml"
+).read_text()
 HOST = "greeter.shop.svc.cluster.local"
 
 # Prints the status of a call for each method and header given.

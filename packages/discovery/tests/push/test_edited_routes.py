@@ -6,7 +6,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from told import Mesh, document, route, router, service, sidecar
+from documents import document
+from told import Mesh, route, router, service, sidecar
 
 HOSTS = ("one", "two", "three")
 FULL = "{}.a.svc.cluster.local"

@@ -1,6 +1,6 @@
 """A cluster that goes away keeps its endpoints until the proxy's routes have changed."""
 
-from mesh_discovery.plan._proxy import Proxy
+from envoy_config import Proxy
 from mesh_discovery.push._generators import generators
 from mesh_discovery.push._served_context import ServedContext
 from proxies import proxy_of

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 from envoy.config.core.v3.health_check_pb2 import HealthStatus
 
-from mesh_discovery.plan._proxy import Proxy
-from told import Mesh, document, service, sidecar
+from documents import document
+from envoy_config import Proxy
+from told import Mesh, service, sidecar
 
 WEB = "outbound|80||web.a.svc.cluster.local"
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from mesh_discovery.plan._proxy import Proxy
+from envoy_config import Proxy
 from patch_documents import adding, before_router, envoy_filter, lua_filter, patch, response_header
 from told import Mesh, sidecar
 

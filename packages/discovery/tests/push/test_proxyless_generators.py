@@ -2,14 +2,14 @@
 
 from collections.abc import Callable
 
+from documents import Documents, entry
+from envoy_config import Proxy, difference
 from mesh_ca.testing import throwaway_authority
-from mesh_discovery.model._model import MeshModel
-from mesh_discovery.plan._proxy import Proxy
 from mesh_discovery.push._generators import generators
 from mesh_discovery.push._served_context import ServedContext
 from mesh_discovery.push._trust_bundle import trust_bundle_changed
-from mesh_discovery.push.changes._difference import difference
-from planes import Documents, entry, proxy, proxyless
+from mesh_model import MeshModel
+from proxies import proxy, proxyless
 from xds_server import Client, Generated, Node, PushRequest, Watch, type_urls
 
 Build = Callable[..., MeshModel]

@@ -7,8 +7,8 @@ from typing import Any
 
 from envoy.service.discovery.v3 import discovery_pb2
 
+from documents import Documents
 from mesh_protos import type_urls
-from planes import Documents
 from xds_server.testing import over_grpc
 
 Start = Callable[..., Awaitable[Any]]

@@ -7,22 +7,17 @@ from typing import Any
 import pytest
 from envoy.extensions.transport_sockets.tls.v3 import secret_pb2
 
+from envoy_config import Proxy, difference
+from istio_config import ConfigObject, FileContent, InFile, snapshot_of
+from istio_config.kinds.destination_rule import DESTINATION_RULE
+from istio_config.kinds.gateway import GATEWAY
+from istio_config.kinds.kubernetes import SecretFields
+from istio_config.kinds.workload_group import WORKLOAD_GROUP
 from key_material import revocation_list
-from mesh_discovery.config._file_content import FileContent
-from mesh_discovery.config._objects import ConfigObject
-from mesh_discovery.config._origins import InFile
-from mesh_discovery.config._snapshot import snapshot_of
-from mesh_discovery.config.kinds._workload_group import WORKLOAD_GROUP
-from mesh_discovery.config.kinds.destination_rule._kind import DESTINATION_RULE
-from mesh_discovery.config.kinds.gateway._kind import GATEWAY
-from mesh_discovery.config.kinds.kubernetes._secret import SecretFields
-from mesh_discovery.model._facts import Facts
-from mesh_discovery.model._model import MeshModel, build_model
-from mesh_discovery.plan._proxy import Proxy
 from mesh_discovery.push._affected import needs_push
 from mesh_discovery.push._secrets import SecretsGenerator
 from mesh_discovery.push._served_context import ServedContext
-from mesh_discovery.push.changes._difference import difference
+from mesh_model import Facts, MeshModel, build_model
 from mesh_objects import object_of, pod, service_entry, workload_entry
 from mesh_testkit.certificates import Authority
 from proxies import proxy_of

@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from told import Mesh, document, router, service
+from documents import document
+from told import Mesh, router, service
 
 PASSES_ON = document(
     "Gateway",

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from mesh_discovery.plan._proxy import Proxy
-from told import Mesh, document, egress, route, router, service, sidecar
+from documents import document
+from envoy_config import Proxy
+from told import Mesh, egress, route, router, service, sidecar
 
 EACH = 100
 WEB, DB = "web.a.svc.cluster.local", "db.a.svc.cluster.local"

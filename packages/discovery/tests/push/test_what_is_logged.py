@@ -10,9 +10,9 @@ from prometheus_client import CollectorRegistry
 
 from mesh_discovery import ConfigLoader
 from mesh_discovery._metrics import Metrics
-from mesh_discovery.model._facts import Facts
 from mesh_discovery.push._config_store import ConfigStore
 from mesh_discovery.sources.files._file_source import FileSource
+from mesh_model import Facts
 
 MANY = 200
 LOGGED = 50

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from told import Mesh, document, egress, route, router, service, sidecar
+from documents import document
+from told import Mesh, egress, route, router, service, sidecar
 
 FULL = "{}.a.svc.cluster.local"
 WEB, DB, FAR = FULL.format("web"), FULL.format("db"), "far.b.svc.cluster.local"

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from envoy_filters import MANAGER
-from gateway_documents import gateway, plain_service, server, to, virtual_service
+from gateway_documents import gateway, server, to, virtual_service
+from gateway_scenes import plain_service
 from patch_documents import (
     FILTERS,
     adding,

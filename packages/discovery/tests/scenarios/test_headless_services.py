@@ -2,9 +2,9 @@
 
 import pytest
 
+from documents import peer_authentication
 from gateway_documents import gateway, server, to, virtual_service
 from headless_services import HOST, HTTP, TCP, Pod, headless_service
-from planes import peer_authentication
 from scenarios import MeshEnvoy, Scene
 
 CALLERS = """\

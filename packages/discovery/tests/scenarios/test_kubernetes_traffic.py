@@ -1,6 +1,7 @@
 """Traffic to services of a Kubernetes cluster, and to workloads beside it."""
 
-from planes import entry, eventually, workload
+from documents import entry, workload
+from planes import eventually
 from registering import connected, shown
 from scenarios import MeshEnvoy, Scene
 

@@ -5,7 +5,7 @@ import socket
 import aiohttp
 import pytest
 
-from planes import entry
+from documents import entry
 from scenarios import Scene
 
 

@@ -1,6 +1,6 @@
 """A service whose endpoints are found in another way than before."""
 
-from planes import entry
+from documents import entry
 from scenarios import Scene
 
 

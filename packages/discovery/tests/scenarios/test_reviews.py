@@ -1,6 +1,6 @@
 """The setting that the scenarios share works by itself, and a scene keeps what it promises."""
 
-from planes import entry, peer_authentication
+from documents import entry, peer_authentication
 from scenarios import Scene
 
 SIDECAR_SERVICE = """\

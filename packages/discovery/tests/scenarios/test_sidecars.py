@@ -5,7 +5,8 @@ from pathlib import Path
 
 import aiohttp
 
-from planes import entry, eventually
+from documents import entry
+from planes import eventually
 from scenarios import Answer, MeshEnvoy, Reviews, Scene
 
 SIDECAR = """\

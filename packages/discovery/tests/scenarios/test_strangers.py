@@ -3,7 +3,8 @@
 import grpc
 import pytest
 
-from planes import entry, eventually, peer_authentication, workload
+from documents import entry, peer_authentication, workload
+from planes import eventually
 from registering import connected, shown
 from scenarios import MeshEnvoy, Scene
 from xds_server.testing import StreamEnded

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from documents import entry
 from gateway_documents import S, gateway, server, service, to, virtual_service
-from planes import entry
 from scenarios import Echo, MeshEnvoy, Scene, opened_scene
 
 OWN, BANK = "own.evil.svc.cluster.local", "api.bank.example"

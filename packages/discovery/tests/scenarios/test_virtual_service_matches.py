@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from planes import entry
+from documents import entry
 from scenarios import Reviews, Scene
 from virtual_services import VERSIONS, only, to, virtual_service
 

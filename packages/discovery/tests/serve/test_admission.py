@@ -3,12 +3,10 @@
 import grpc
 import pytest
 
+from istio_config.kinds.mesh_config import InterceptionMode, MeshConfigSpec, whole_seconds
 from mesh_ca import Authenticator, Caller, Credentials, NotAuthenticated, StorageError
 from mesh_ca.testing import FixedAuthenticator
 from mesh_configfile import Duration
-from mesh_discovery.config.kinds.mesh_config._interception import InterceptionMode
-from mesh_discovery.config.kinds.mesh_config._proxy_config import whole_seconds
-from mesh_discovery.config.kinds.mesh_config._spec import MeshConfigSpec
 from mesh_discovery.serve._admission import ProxyAdmission
 from xds_server import JSON, Node, Peer, Refused
 

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from documents import entry
 from mesh_protos import type_urls
-from planes import Plane, entry
+from planes import Plane
 from xds_server.testing import SotwClient, StreamEnded, over_grpc
 
 Start = Callable[..., Awaitable[Plane]]

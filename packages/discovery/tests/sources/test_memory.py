@@ -11,6 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mesh_discovery
+from envoy_config import difference
+from istio_config import InStore, Snapshot
 from mesh_discovery import (
     ConfigError,
     ConfigLoader,
@@ -19,11 +21,7 @@ from mesh_discovery import (
     SettingsError,
     running,
 )
-from mesh_discovery.config._origins import InStore
-from mesh_discovery.config._snapshot import Snapshot
-from mesh_discovery.model._facts import Facts
-from mesh_discovery.model._model import build_model
-from mesh_discovery.push.changes._difference import difference
+from mesh_model import Facts, build_model
 
 
 def entry(name: str, namespace: str = "default", *, port: int = 80, created: str = "") -> Any:

@@ -10,18 +10,15 @@ from typing import Any
 
 from envoy.config.route.v3.route_pb2 import RouteConfiguration
 
+from envoy_config import Proxy, PushContext, left_out_problems
+from envoy_config.reachability import judge
 from headless_services import HTTP, TCP
 from mesh_configfile import Problem
 from mesh_discovery import ConfigLoader
-from mesh_discovery.model._facts import Facts
-from mesh_discovery.model._model import MeshModel, build_model
-from mesh_discovery.plan._proxy import Proxy
-from mesh_discovery.plan.gateway._unused import left_out_problems
-from mesh_discovery.plan.reachability._judgement import judge
-from mesh_discovery.push.context._context import PushContext
+from mesh_model import Facts, MeshModel, build_model
 from mesh_protos.nds_pb2 import NameTable
 from proxies import proxy_of
-from told import References
+from references import References
 from xds_server import Node
 
 EVIL = "evil.svc.cluster.local"

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from headless_services import HTTP
-from mesh_discovery.model._model import MeshModel
+from mesh_model import MeshModel
 from tenants import EVIL, MESH_CONFIG, PAY, Teams
 
 SIDECARS = """\

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from documents import entry
 from mesh_discovery import ConfigLoader
-from planes import Plane, entry, run_command
+from planes import Plane, run_command
 
 OUTSIDE = entry(
     "bank",

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from documents import document
+from envoy_config.reachability import judge
 from mesh_discovery import ConfigLoader
-from mesh_discovery.model._facts import Facts
-from mesh_discovery.model._model import build_model
-from mesh_discovery.plan.reachability._judgement import judge
-from told import StrictMesh, document, router, service, sidecar
+from mesh_model import Facts, build_model
+from told import StrictMesh, router, service, sidecar
 
 GIVEN = """\
 apiVersion: v1

@@ -7,10 +7,10 @@ from typing import NoReturn
 
 import typer
 
+from istio_config.addresses import split_host_port
 from mesh_command_line import say
 from mesh_configfile import DurationError, parse_duration
 from mesh_discovery import _config
-from mesh_discovery._addresses import split_host_port
 from mesh_discovery._config import wrong_duration
 
 ALLOW_UNSUPPORTED = typer.Option(

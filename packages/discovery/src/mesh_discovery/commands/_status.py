@@ -5,13 +5,7 @@ from typing import Annotated
 import typer
 
 from mesh_command_line import Form
-from mesh_discovery.commands._options import (
-    AS_JSON,
-    MONITORING_ADDR,
-    OUTPUT,
-    fail,
-    monitoring_port,
-)
+from mesh_discovery.commands._options import AS_JSON, MONITORING_ADDR, OUTPUT, fail, monitoring_port
 
 
 def status(

@@ -4,12 +4,7 @@ from typing import Annotated
 
 import typer
 
-from mesh_discovery.commands._options import (
-    MONITORING_ADDR,
-    duration_of,
-    fail,
-    monitoring_port,
-)
+from mesh_discovery.commands._options import MONITORING_ADDR, duration_of, fail, monitoring_port
 
 
 def wait(

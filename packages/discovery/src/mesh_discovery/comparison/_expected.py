@@ -4,10 +4,9 @@ from collections.abc import Iterable, Mapping
 
 from google.protobuf import any_pb2, json_format
 
+from envoy_config import Proxy, PushContext
 from mesh_discovery.comparison._differences import endpoints_asked_for, routes_asked_for
 from mesh_discovery.comparison._held import CLUSTER, ENDPOINT, LISTENER, ROUTE, Json
-from mesh_discovery.plan._proxy import Proxy
-from mesh_discovery.push.context._context import PushContext
 from xds_server import Resource
 
 

@@ -4,7 +4,7 @@ import http.client
 import json
 from pathlib import Path
 
-from mesh_discovery._addresses import split_host_port
+from istio_config.addresses import split_host_port
 from mesh_discovery.comparison._held import Held, NotADumpError, read_config_dump
 
 _PATHS = ("/config_dump?include_eds", "/debug/config_dump?include_eds")

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry
 
+from envoy_config import Proxy
 from mesh_discovery._config import DiscoveryConfig
-from mesh_discovery.plan._proxy import Proxy
 from mesh_discovery.serve._debug_pages import DebugPages
 from mesh_discovery.serve._free_ports import CannotListenError
 from mesh_discovery.serve._http import monitoring_app, public_app, serving_http

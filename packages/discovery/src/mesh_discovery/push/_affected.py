@@ -4,13 +4,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
-from mesh_discovery.model._model import MeshModel
-from mesh_discovery.model._scope import Scope
-from mesh_discovery.model.policies._workload_rules import RuleName
-from mesh_discovery.plan._proxy import Proxy
-from mesh_discovery.plan._workload import workload_of
+from envoy_config import OF_PATCHES, OF_RULES, OF_WORKLOADS, Changed, Proxy, workload_of
 from mesh_discovery.push._served_context import ServedContext
-from mesh_discovery.push.changes._config_keys import OF_PATCHES, OF_RULES, OF_WORKLOADS, Changed
+from mesh_model import MeshModel, RuleName, Scope
 from xds_server import Client, ConfigKey, PushRequest
 
 

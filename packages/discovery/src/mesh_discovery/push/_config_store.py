@@ -5,15 +5,13 @@ import time
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 
+from envoy_config import difference
+from envoy_config.reachability import Judgement, Unmatched, judge, unmatched
 from mesh_configfile import Problem
 from mesh_discovery._limited_lines import first_of
 from mesh_discovery._metrics import Metrics
-from mesh_discovery.model._facts import Facts
-from mesh_discovery.model._model import MeshModel, build_model
-from mesh_discovery.plan.reachability._judgement import Judgement, judge
-from mesh_discovery.plan.reachability._unmatched import Unmatched, unmatched
 from mesh_discovery.push._served_context import ServedContext
-from mesh_discovery.push.changes._difference import difference
+from mesh_model import Facts, MeshModel, build_model
 from xds_server import PushRequest
 
 log = logging.getLogger(__name__)

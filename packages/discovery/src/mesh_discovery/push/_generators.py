@@ -2,8 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from mesh_discovery.model._scope import Scope
-from mesh_discovery.plan._proxy import Proxy
+from envoy_config import Proxy, PushContext
 from mesh_discovery.push._affected import (
     changed_hosts,
     touches_clusters,
@@ -17,7 +16,7 @@ from mesh_discovery.push._proxyless_generators import proxyless_generators
 from mesh_discovery.push._secrets import SecretsGenerator
 from mesh_discovery.push._served_context import ServedContext
 from mesh_discovery.push._trust_bundle import TrustBundleGenerator
-from mesh_discovery.push.context._context import PushContext
+from mesh_model import Scope
 from mesh_protos import type_urls
 from xds_server import Client, Generated, Generator, Mux, PushRequest, Watch
 

@@ -3,8 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from mesh_discovery.plan._envoy_names import parse_outbound_cluster
-from mesh_discovery.plan._proxy import Proxy
+from envoy_config import Proxy, ProxylessContext, parse_outbound_cluster
 from mesh_discovery.push._affected import (
     changed_hosts,
     touches_own_endpoints,
@@ -12,7 +11,6 @@ from mesh_discovery.push._affected import (
     touches_rules,
 )
 from mesh_discovery.push._served_context import ServedContext
-from mesh_discovery.push.context._proxyless import ProxylessContext
 from mesh_protos import type_urls
 from xds_server import Client, Generated, Generator, PushRequest, Watch
 

@@ -8,11 +8,10 @@ import logging
 import time
 from collections.abc import Callable
 
-from mesh_discovery.model._secrets import NoSecret, parse_secret_name, secrets_of
-from mesh_discovery.plan._proxy import Proxy
+from envoy_config import Changed, Proxy
 from mesh_discovery.push._served_context import ServedContext
-from mesh_discovery.push.changes._config_keys import Changed
 from mesh_lifecycle import RepeatLog
+from mesh_model.secrets import NoSecret, parse_secret_name, secrets_of
 from xds_server import Client, Generated, PushRequest, Watch
 
 log = logging.getLogger(__name__)

@@ -1,7 +1,7 @@
 """The push context that is served now, replaced as a whole at each push."""
 
-from mesh_discovery.model._model import MeshModel
-from mesh_discovery.push.context._context import PushContext
+from envoy_config import PushContext
+from mesh_model import MeshModel
 from xds_server import PushRequest
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from mesh_discovery.plan._proxy import Proxy
+from envoy_config import Proxy
 from mesh_protos import proxy_config_pb2
 from xds_server import Client, ConfigKey, Generated, PushRequest, Resource, Watch
 

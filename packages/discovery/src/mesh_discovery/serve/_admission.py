@@ -10,19 +10,11 @@ from collections.abc import Callable
 
 import grpc
 
+from envoy_config import NodeError, NotServedError, Proxy, accounts_in, as_stranger, parse_proxy
+from istio_config.addresses import peer_ip
+from istio_config.kinds.mesh_config import DRAIN_TIME, InterceptionMode
 from mesh_ca import Authenticator, CaError, Credentials, NotAuthenticated
 from mesh_configfile import Duration
-from mesh_discovery._addresses import peer_ip
-from mesh_discovery.config.kinds.mesh_config._interception import InterceptionMode
-from mesh_discovery.config.kinds.mesh_config._proxy_config import DRAIN_TIME
-from mesh_discovery.plan._proxy import (
-    NodeError,
-    NotServedError,
-    Proxy,
-    as_stranger,
-    parse_proxy,
-)
-from mesh_discovery.push._accounts import accounts_in
 from mesh_discovery.serve._drain_time import drain_time_of
 from xds_server import Admission, Node, Peer, Refused
 

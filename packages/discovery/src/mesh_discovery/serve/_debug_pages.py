@@ -8,18 +8,15 @@ from typing import TypeAlias
 import msgspec
 from google.protobuf import any_pb2, json_format
 
+from envoy_config import NodeError, Proxy, PushContext, as_stranger, left_out_problems, parse_proxy
+from envoy_config.reachability import places_taken, reached_by_http_proxy
+from istio_config.kinds.kubernetes import SecretFields
+from istio_config.kinds.mesh_config import InterceptionMode
 from mesh_configfile import Duration, Problem
 from mesh_discovery._version import version
-from mesh_discovery.config.kinds.kubernetes._secret import SecretFields
-from mesh_discovery.config.kinds.mesh_config._interception import InterceptionMode
-from mesh_discovery.model.gateway_api._conditions import ObjectStatus
-from mesh_discovery.plan._proxy import NodeError, Proxy, as_stranger, parse_proxy
-from mesh_discovery.plan.gateway._unused import left_out_problems
-from mesh_discovery.plan.reachability._services import places_taken, reached_by_http_proxy
 from mesh_discovery.push._config_store import ConfigStore
 from mesh_discovery.push._secrets import SecretsGenerator
 from mesh_discovery.push._served_context import ServedContext
-from mesh_discovery.push.context._context import PushContext
 from mesh_discovery.serve._distribution import DistributionDocument
 from mesh_discovery.serve._status import (
     LastGoodStatus,
@@ -31,6 +28,7 @@ from mesh_discovery.serve._status import (
 from mesh_discovery.sources._reading import WrongFile
 from mesh_discovery.sources._source import ObjectSource
 from mesh_listening import out_of_files
+from mesh_model import ObjectStatus
 from mesh_protos import type_urls
 from xds_server import ClientStatus, Generated, Node, PushStatus, Resource, TypeStatus
 

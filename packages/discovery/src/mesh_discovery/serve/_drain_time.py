@@ -6,8 +6,8 @@ environment, and sends that ProxyConfig in its node. A node without one has the 
 
 import logging
 
+from istio_config.kinds.mesh_config import drain_time
 from mesh_configfile import Duration, DurationError
-from mesh_discovery.config.kinds.mesh_config._proxy_config import drain_time
 from xds_server import Node
 
 log = logging.getLogger(__name__)

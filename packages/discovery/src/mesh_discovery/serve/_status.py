@@ -7,8 +7,8 @@ import time
 from collections.abc import Iterator
 from typing import Any, TypedDict, cast
 
+from istio_config.addresses import bracketed
 from mesh_command_line import span
-from mesh_discovery._addresses import bracketed
 
 PATH = "/debug/status"
 _MAX_BYTES = 16 * 1024 * 1024

@@ -11,9 +11,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
-from mesh_discovery.model._facts import Facts
-from mesh_discovery.model._model import MeshModel
 from mesh_lifecycle import Clock, SystemClock, in_background
+from mesh_model import Facts, MeshModel
 
 log = logging.getLogger(__name__)
 

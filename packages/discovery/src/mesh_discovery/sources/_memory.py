@@ -7,15 +7,20 @@ from dataclasses import replace
 
 import msgspec
 
+from istio_config import (
+    FileContent,
+    InStore,
+    ObjectKey,
+    Snapshots,
+    duplicate,
+    object_key,
+    read_object,
+)
 from mesh_configfile import Document, Problem, Value
 from mesh_discovery._problems import ConfigError
-from mesh_discovery.config._file_content import FileContent, duplicate, object_key
-from mesh_discovery.config._objects import ObjectKey, read_object
-from mesh_discovery.config._origins import InStore
-from mesh_discovery.config._snapshots import Snapshots
-from mesh_discovery.model._facts import Facts
 from mesh_discovery.sources._reading import Reading
 from mesh_discovery.sources._source import Changed
+from mesh_model import Facts
 
 PlainObject = Mapping[str, object]
 """What a YAML document of an object holds: apiVersion, kind, metadata and spec, as plain data."""

@@ -6,9 +6,8 @@ Sources are laid over each other in order, so each sees what those before it kno
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
-from mesh_discovery.model._facts import Facts
-from mesh_discovery.model._model import MeshModel
 from mesh_discovery.sources._reading import Reading
+from mesh_model import Facts, MeshModel
 
 
 class Changed(Protocol):

@@ -3,9 +3,8 @@
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
-from mesh_discovery.model._facts import Facts
-from mesh_discovery.model._model import MeshModel
 from mesh_discovery.sources._source import AskedSource, Changed, ObjectSource
+from mesh_model import Facts, MeshModel
 
 
 class Sources:

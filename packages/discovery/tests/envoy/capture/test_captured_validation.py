@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from capturing_services import entry, peer_authentication
-from mesh_discovery.model._model import MeshModel
-from mesh_discovery.push.context._context import PushContext
-from planes import as_json, bootstrap, proxy
+from envoy_config import PushContext
+from mesh_model import MeshModel
+from planes import bootstrap
+from proxies import as_json, proxy
 from xds_server import Generated
 
 _NAMES = ("http", "http2", "grpc", "grpc-web", "tcp", "tls", "https", "mongo", "redis", "x", "udp")

@@ -4,7 +4,8 @@ import asyncio
 import ssl
 
 from gateway_api_scenes import ROUTER_LABEL, gateway, opened_site, route, service
-from gateway_documents import client_context, secret
+from gateway_documents import secret
+from gateway_scenes import client_context
 from scenarios import MeshEnvoy, Scene
 
 

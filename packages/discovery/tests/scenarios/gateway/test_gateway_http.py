@@ -2,16 +2,8 @@
 
 import pytest
 
-from gateway_documents import (
-    client_context,
-    fails_to_shake_hands,
-    gateway,
-    plain_service,
-    secret,
-    server,
-    to,
-    virtual_service,
-)
+from gateway_documents import gateway, secret, server, to, virtual_service
+from gateway_scenes import client_context, fails_to_shake_hands, plain_service
 from mesh_testkit.certificates import Authority
 from planes import eventually
 from scenarios import MeshEnvoy, Scene

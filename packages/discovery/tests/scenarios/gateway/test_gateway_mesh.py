@@ -3,20 +3,9 @@
 import json
 import ssl
 
-from gateway_documents import (
-    S,
-    client_context,
-    fails_to_shake_hands,
-    gateway,
-    mesh_context,
-    plain_service,
-    secret,
-    server,
-    service,
-    to,
-    virtual_service,
-)
-from planes import peer_authentication
+from documents import peer_authentication
+from gateway_documents import S, gateway, secret, server, service, to, virtual_service
+from gateway_scenes import client_context, fails_to_shake_hands, mesh_context, plain_service
 from scenarios import Scene
 
 

@@ -3,17 +3,8 @@
 import asyncio
 import ssl
 
-from gateway_documents import (
-    S,
-    client_context,
-    gateway,
-    mesh_context,
-    secret,
-    server,
-    service,
-    to,
-    virtual_service,
-)
+from gateway_documents import S, gateway, secret, server, service, to, virtual_service
+from gateway_scenes import client_context, mesh_context
 from scenarios import MeshEnvoy, Scene
 
 PASSTHROUGH = {"mode": "PASSTHROUGH"}

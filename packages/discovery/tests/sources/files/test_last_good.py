@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from istio_config import object_key, read_content
 from mesh_configfile import MAX_BYTES
 from mesh_discovery import ConfigLoader, Load
-from mesh_discovery.config._file_content import object_key, read_content
 from mesh_discovery.sources.files._last_good import FoundFile, ServedFiles, serve_last_good
 
 WRONG = "spec: [\n"

@@ -13,11 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from envoy_config.reachability import Judgement, judge
 from mesh_discovery import ConfigError, ConfigLoader
-from mesh_discovery.model._facts import Facts
-from mesh_discovery.model._model import MeshModel, build_model
-from mesh_discovery.plan.reachability._judgement import Judgement, judge
 from mesh_discovery.sources.files._first_load import first_reading
+from mesh_model import Facts, MeshModel, build_model
 
 Entries = Iterable[tuple[str, str]]
 

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from planes import Documents, Plane, run_command
+from documents import Documents
+from planes import Plane, run_command
 
 Start = Callable[..., Awaitable[Any]]
 

@@ -9,13 +9,12 @@ from contextlib import asynccontextmanager
 import pytest
 from aiohttp import web
 
+from istio_config.kinds.request_authentication import MOST_PATIENCE_S, JwtRule
 from mesh_address_guard import THIS_MACHINE, AddressGuard, parse_networks
 from mesh_ca import FetchError, RemoteJwksConfig
-from mesh_discovery.config.kinds.request_authentication._spec import MOST_PATIENCE_S, JwtRule
-from mesh_discovery.model.policies._key_sets import KeySets, KeySource, no_keys
-from mesh_discovery.model.policies._wanted_key_sets import WantedKeySet
 from mesh_discovery.sources.key_sets._key_set_fetcher import GATHER_S, REFRESH_S, KeySetFetcher
 from mesh_lifecycle.testing import ManualClock
+from mesh_model import NO_KEY_SETS, KeySets, KeySource, WantedKeySet
 from mesh_testkit import until
 from planes import eventually
 
@@ -35,8 +34,11 @@ def key_set(*names: str) -> bytes:
 
 def names_in(sets: KeySets, source: KeySource) -> list[str]:
     """Return the ids of the keys that proxies are given for a source; none until it is fetched."""
-    text = sets.of(JwtRule(issuer=source.issuer, jwks_uri=source.uri))
-    return [] if text == no_keys() else [each["kid"] for each in json.loads(text)["keys"]]
+    rule = JwtRule(issuer=source.issuer, jwks_uri=source.uri)
+    text = sets.of(rule)
+    return (
+        [] if text == NO_KEY_SETS.of(rule) else [each["kid"] for each in json.loads(text)["keys"]]
+    )
 
 
 class Issuers:

@@ -5,18 +5,16 @@ from typing import Any
 
 import pytest
 
+from istio_config import ConfigObject
+from istio_config.kinds.workload_group import WORKLOAD_GROUP
 from mesh_discovery._registration_limits import RegistrationLimits
-from mesh_discovery.config._objects import ConfigObject
-from mesh_discovery.config.kinds._workload_group import WORKLOAD_GROUP
-from mesh_discovery.model._facts import Facts
-from mesh_discovery.model._model import MeshModel, build_model
-from mesh_discovery.model._services import Endpoint, Health
 from mesh_discovery.sources.registration._group_entries import Registrant
 from mesh_discovery.sources.registration._registered_workloads import (
     RegisteredWorkloads,
     TooManyWorkloadsError,
 )
 from mesh_discovery.sources.registration._workload_observer import WorkloadObserver
+from mesh_model import Endpoint, Facts, Health, MeshModel, build_model
 from mesh_objects import object_of, service_entry, snapshot, workload_entry
 
 APP = {"app": "a"}

@@ -14,17 +14,15 @@ from envoy.config.endpoint.v3 import endpoint_pb2
 from envoy.service.discovery.v3 import discovery_pb2
 from prometheus_client import CollectorRegistry
 
+from envoy_config import Proxy
 from mesh_discovery import ConfigLoader
 from mesh_discovery._metrics import Metrics
 from mesh_discovery._registration_limits import RegistrationLimits
-from mesh_discovery.plan._proxy import Proxy
 from mesh_discovery.push._config_store import ConfigStore
 from mesh_discovery.push._generators import generators
 from mesh_discovery.sources._sources import Sources
 from mesh_discovery.sources.files._file_source import FileSource
-from mesh_discovery.sources.registration._registered_workloads import (
-    RegisteredWorkloads,
-)
+from mesh_discovery.sources.registration._registered_workloads import RegisteredWorkloads
 from mesh_discovery.sources.registration._workload_observer import WorkloadObserver
 from mesh_lifecycle.testing import ManualClock
 from mesh_protos import type_urls

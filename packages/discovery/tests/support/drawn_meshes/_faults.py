@@ -12,12 +12,10 @@ from google.protobuf import any_pb2
 from drawn_meshes._field_rules import broken_rules
 from drawn_meshes._refused import refused
 from drawn_meshes._static import static_bootstrap
+from envoy_config import Proxy, PushContext, parse_outbound_cluster
+from istio_config.kinds.protocol import Protocol
 from mesh_discovery.comparison._differences import endpoints_asked_for, routes_asked_for
 from mesh_discovery.comparison._expected import expected_of
-from mesh_discovery.config.kinds._protocol import Protocol
-from mesh_discovery.plan._envoy_names import parse_outbound_cluster
-from mesh_discovery.plan._proxy import Proxy
-from mesh_discovery.push.context._context import PushContext
 from proxies import proxy_of
 from xds_server import Node, Resource
 

@@ -3,11 +3,10 @@
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from envoy_config import PushContext
 from mesh_configfile import Problem
 from mesh_discovery import ConfigLoader
-from mesh_discovery.model._facts import Facts
-from mesh_discovery.model._model import build_model
-from mesh_discovery.push.context._context import PushContext
+from mesh_model import Facts, build_model
 
 
 def loaded(yaml: str) -> tuple[PushContext, tuple[Problem, ...]]:

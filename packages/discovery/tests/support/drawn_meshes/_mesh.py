@@ -13,7 +13,7 @@ from drawn_meshes._observation import telemetries
 from drawn_meshes._policies import mesh_configs, peer_authentications, proxy_labels, sidecars
 from drawn_meshes._services import services, workloads
 from drawn_meshes._virtual_services import virtual_services
-from mesh_discovery.config.kinds._registry import find_kind
+from istio_config.kinds.registry import find_kind
 from xds_server import Node
 
 

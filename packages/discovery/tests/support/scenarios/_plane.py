@@ -8,6 +8,7 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
+from envoy_config import Proxy, PushContext
 from mesh_address_guard import AddressGuard
 from mesh_ca import Authority, ClientCertificateAuthenticator
 from mesh_configfile import Problem
@@ -15,9 +16,7 @@ from mesh_discovery._config import Address, DiscoveryConfig
 from mesh_discovery._metrics import Metrics
 from mesh_discovery._server import _xds_server, serving_names
 from mesh_discovery.parts._authority import open_authority
-from mesh_discovery.plan._proxy import Proxy
 from mesh_discovery.push._config_store import ConfigStore
-from mesh_discovery.push.context._context import PushContext
 from mesh_discovery.serve._debug_pages import DebugPages
 from mesh_discovery.serve._serving_certificate import serving_certificate
 from mesh_discovery.sources._sources import Sources

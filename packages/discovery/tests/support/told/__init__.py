@@ -6,16 +6,14 @@ it has: the smallest possible. What a proxy has after a change is compared with 
 plane that starts with the new documents would give it.
 """
 
-from told._documents import document, egress, route, service
-from told._mesh import Change, Mesh, References, StrictMesh
+from told._documents import egress, route, service
+from told._mesh import Change, Mesh, StrictMesh
 from told._proxies import router, sidecar
 
 __all__ = [
     "Change",
     "Mesh",
-    "References",
     "StrictMesh",
-    "document",
     "egress",
     "route",
     "router",

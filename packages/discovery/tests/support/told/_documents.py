@@ -1,5 +1,7 @@
 """Services and rules as users write them."""
 
+from documents import document
+
 
 def service(
     name: str,
@@ -17,13 +19,6 @@ def service(
         f"metadata: {{name: {name}, namespace: {namespace}}}\n"
         f"spec: {{hosts: [{name}.{namespace}.svc.cluster.local], location: MESH_INTERNAL, "
         f"resolution: STATIC, ports: [{port}], endpoints: [{listed}]{more}}}\n"
-    )
-
-
-def document(kind: str, name: str, spec: str, *, namespace: str = "a") -> str:
-    return (
-        f"apiVersion: networking.istio.io/v1\nkind: {kind}\n"
-        f"metadata: {{name: {name}, namespace: {namespace}}}\nspec: {spec}\n"
     )
 
 

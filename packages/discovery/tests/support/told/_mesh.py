@@ -1,27 +1,20 @@
 """A mesh, the proxies that it is served to, and what each of them has."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
-from envoy.config.cluster.v3.cluster_pb2 import Cluster
 from envoy.config.endpoint.v3.endpoint_pb2 import ClusterLoadAssignment
-from envoy.config.listener.v3.listener_pb2 import Listener
-from envoy.extensions.filters.network.http_connection_manager.v3 import (
-    http_connection_manager_pb2,
-)
 
+from envoy_config import Proxy, PushContext, difference
+from istio_config import Snapshot
 from mesh_discovery import ConfigLoader
-from mesh_discovery.config._snapshot import Snapshot
-from mesh_discovery.model._facts import Facts
-from mesh_discovery.model._model import MeshModel, build_model
-from mesh_discovery.plan._proxy import Proxy
 from mesh_discovery.push._affected import needs_push
 from mesh_discovery.push._generators import generators
 from mesh_discovery.push._served_context import ServedContext
-from mesh_discovery.push.changes._difference import difference
-from mesh_discovery.push.context._context import PushContext
+from mesh_model import Facts, MeshModel, build_model
+from references import References
 from xds_server import Client, Generated, Node, PushRequest, Resource, Watch, type_urls
 
 Resources = Mapping[str, Resource]
@@ -55,36 +48,6 @@ class Change:
 class _Connected:
     client: Client[Proxy]
     has: dict[str, Resources] = field(default_factory=dict)
-
-
-class References:
-    """The names in clusters and listeners by which endpoints and routes are asked for."""
-
-    def __init__(self) -> None:
-        self._known: dict[tuple[str, str, str], tuple[str, ...]] = {}
-
-    def of(self, resources: Iterable[Resource]) -> frozenset[str]:
-        found: set[str] = set()
-        for each in resources:
-            key = each.type_url, each.name, each.version
-            if key not in self._known:
-                self._known[key] = tuple(_named_in(each))
-            found.update(self._known[key])
-        return frozenset(found)
-
-
-def _named_in(resource: Resource) -> Iterable[str]:
-    if resource.type_url == type_urls.CLUSTER:
-        cluster = Cluster.FromString(resource.body)
-        if cluster.type == Cluster.EDS:
-            yield cluster.eds_cluster_config.service_name or cluster.name
-        return
-    listener = Listener.FromString(resource.body)
-    for chain in (*listener.filter_chains, listener.default_filter_chain):
-        for each in chain.filters:
-            manager = http_connection_manager_pb2.HttpConnectionManager()
-            if each.typed_config.Unpack(manager) and manager.HasField("rds"):
-                yield manager.rds.route_config_name
 
 
 class Mesh:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from itertools import count
 
-from mesh_discovery.plan._proxy import Proxy
+from envoy_config import Proxy
 from proxies import proxy_of
 from xds_server import Node
 

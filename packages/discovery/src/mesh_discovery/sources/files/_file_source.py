@@ -8,11 +8,10 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 
+from istio_config import Snapshot
 from mesh_discovery._limited_lines import MOST_LINES, first_of
 from mesh_discovery._metrics import Metrics
 from mesh_discovery._problems import ConfigError
-from mesh_discovery.config._snapshot import Snapshot
-from mesh_discovery.model._facts import Facts
 from mesh_discovery.sources._reading import Reading
 from mesh_discovery.sources._source import Changed
 from mesh_discovery.sources.files._first_load import first_reading
@@ -20,6 +19,7 @@ from mesh_discovery.sources.files._loader import ConfigLoader, Load
 from mesh_discovery.sources.files._watch import FileChanges, read_in_thread, watching_files
 from mesh_filewatch import ReadTimedOut, run_in_thread
 from mesh_lifecycle import in_background
+from mesh_model import Facts
 
 log = logging.getLogger(__name__)
 

@@ -9,9 +9,8 @@ path has it.
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from istio_config import ConfigObject, FileContent, ObjectKey, duplicate, object_key
 from mesh_configfile import Problem
-from mesh_discovery.config._file_content import FileContent, duplicate, object_key
-from mesh_discovery.config._objects import ConfigObject, ObjectKey
 from mesh_discovery.sources._reading import WrongFile
 
 

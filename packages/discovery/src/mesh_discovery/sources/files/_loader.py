@@ -13,20 +13,13 @@ from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from istio_config import FileContent, FileReader, Snapshot, Snapshots, Tree, read_tree, unreadable
+from istio_config.kinds.mesh_config import MESH_CONFIG
+from istio_config.kinds.mesh_networks import MESH_NETWORKS
+from istio_config.kinds.registry import AnyKind
 from mesh_configfile import MAX_BYTES, Problem
-from mesh_discovery.config._file_content import FileContent, FileReader, unreadable
-from mesh_discovery.config._snapshot import Snapshot
-from mesh_discovery.config._snapshots import Snapshots
-from mesh_discovery.config.kinds._mesh_networks import MESH_NETWORKS
-from mesh_discovery.config.kinds._registry import AnyKind
-from mesh_discovery.config.kinds.mesh_config._kind import MESH_CONFIG
 from mesh_discovery.sources._reading import WrongFile
-from mesh_discovery.sources.files._last_good import (
-    FoundFile,
-    ServedFiles,
-    serve_last_good,
-)
-from mesh_discovery.sources.files._tree import Tree, read_tree
+from mesh_discovery.sources.files._last_good import FoundFile, ServedFiles, serve_last_good
 from mesh_filewatch import read_bytes
 
 _STAMPED_S = 3.0

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 
-from mesh_discovery.model.policies._key_sets import KeySource
+from mesh_model import KeySource
 
 MOST_BYTES_OF_A_NAMESPACE = 4 * 1024 * 1024
 MOST_BYTES_IN_ALL = 64 * 1024 * 1024

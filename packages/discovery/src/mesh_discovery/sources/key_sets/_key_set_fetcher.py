@@ -12,19 +12,21 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
+from istio_config.kinds.request_authentication import KeySetError, check_key_set
 from mesh_address_guard import THIS_MACHINE, AddressBlocked, AddressGuard
 from mesh_ca import CaError, RemoteJwksConfig, fetch_key_set
-from mesh_discovery.config.kinds.request_authentication._key_sets import (
-    KeySetError,
-    check_key_set,
-)
-from mesh_discovery.model._facts import Facts
-from mesh_discovery.model._model import MeshModel
-from mesh_discovery.model.policies._key_sets import NO_KEY_SETS, KeySets, KeySource
-from mesh_discovery.model.policies._wanted_key_sets import WantedKeySet, wanted_key_sets
 from mesh_discovery.sources.key_sets._fair_slots import FairSlots
 from mesh_discovery.sources.key_sets._kept_sets import KeptSets, TooMuchKept
 from mesh_lifecycle import Backoff, Clock, SystemClock, in_background
+from mesh_model import (
+    NO_KEY_SETS,
+    Facts,
+    KeySets,
+    KeySource,
+    MeshModel,
+    WantedKeySet,
+    wanted_key_sets,
+)
 
 log = logging.getLogger(__name__)
 

@@ -11,18 +11,15 @@ from typing import NamedTuple
 
 import msgspec
 
-from mesh_discovery.config._objects import ConfigObject
-from mesh_discovery.config.kinds._workload_entry import (
-    WORKLOAD_ENTRY,
-    WorkloadEntrySpec,
-)
-from mesh_discovery.config.kinds._workload_group import (
+from istio_config import ConfigObject
+from istio_config.kinds.workload_entry import WORKLOAD_ENTRY, WorkloadEntrySpec
+from istio_config.kinds.workload_group import (
     WorkloadGroupSpec,
     group_labels,
     is_allowed,
     registering_account,
 )
-from mesh_discovery.model.workloads._workload_endpoints import HEALTH_CHECKED
+from mesh_model import HEALTH_CHECKED
 
 GROUP = "AUTO_REGISTER_GROUP"
 """The metadata of a node that names the group."""

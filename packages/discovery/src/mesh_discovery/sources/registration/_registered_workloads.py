@@ -10,18 +10,17 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from istio_config import ConfigObject, ObjectKey, Snapshot
+from istio_config.kinds.workload_entry import WORKLOAD_ENTRY
+from istio_config.kinds.workload_group import WORKLOAD_GROUP
 from mesh_discovery._registration_limits import LIMITS, RegistrationLimits
-from mesh_discovery.config._objects import ConfigObject, ObjectKey
-from mesh_discovery.config._snapshot import Snapshot
-from mesh_discovery.config.kinds._workload_entry import WORKLOAD_ENTRY
-from mesh_discovery.config.kinds._workload_group import WORKLOAD_GROUP
-from mesh_discovery.model.workloads._service_settings import Place
 from mesh_discovery.sources.registration._allowance import Allowance
 from mesh_discovery.sources.registration._group_entries import (
     Registrant,
     RegistrantKey,
     group_entry,
 )
+from mesh_model import Place
 
 Reports = Mapping[Place, bool]
 """Whether the application at an address is healthy, for those of which it is known."""

@@ -7,18 +7,17 @@ connection that it speaks over. What its node says counts only within these boun
 from collections.abc import Iterable, Iterator, Sequence
 from ipaddress import IPv4Address, IPv6Address, ip_address
 
-from mesh_discovery.config._objects import ConfigObject
-from mesh_discovery.config.kinds._workload_entry import WorkloadEntrySpec
-from mesh_discovery.config.kinds._workload_group import (
+from envoy_config import Proxy, accounts_in
+from istio_config import ConfigObject
+from istio_config.kinds.workload_entry import WorkloadEntrySpec
+from istio_config.kinds.workload_group import (
     ADDRESSES,
     WorkloadGroupSpec,
     is_allowed,
     registering_account,
 )
-from mesh_discovery.model.workloads._service_settings import Place
-from mesh_discovery.plan._proxy import Proxy
-from mesh_discovery.push._accounts import accounts_in
 from mesh_discovery.sources.registration._group_entries import GROUP, Registrant
+from mesh_model import Place
 
 ENTRY = "WORKLOAD_ENTRY"
 """The metadata of a node that names the entry of its workload in the files, as in Istio."""

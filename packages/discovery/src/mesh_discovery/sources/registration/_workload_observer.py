@@ -12,13 +12,10 @@ from dataclasses import replace
 
 import grpc
 
-from mesh_discovery.config._objects import ConfigObject
-from mesh_discovery.config.kinds._workload_entry import WORKLOAD_ENTRY
-from mesh_discovery.config.kinds._workload_group import WORKLOAD_GROUP
-from mesh_discovery.model._facts import Facts
-from mesh_discovery.model._model import MeshModel
-from mesh_discovery.model.workloads._service_settings import Place
-from mesh_discovery.plan._proxy import Proxy
+from envoy_config import Proxy
+from istio_config import ConfigObject
+from istio_config.kinds.workload_entry import WORKLOAD_ENTRY
+from istio_config.kinds.workload_group import WORKLOAD_GROUP
 from mesh_discovery.sources.registration._group_entries import GROUP
 from mesh_discovery.sources.registration._registered_workloads import (
     RegisteredWorkloads,
@@ -30,6 +27,7 @@ from mesh_discovery.sources.registration._rights import (
     reported_places,
 )
 from mesh_lifecycle import Clock, RepeatLog, SystemClock, in_background
+from mesh_model import Facts, MeshModel, Place
 from mesh_protos import type_urls
 from xds_server import Client, DeltaRequest, Refused, Response, SotwRequest
 

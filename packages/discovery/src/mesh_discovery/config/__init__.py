@@ -1,1 +1,0 @@
-"""Istio YAML as typed configuration objects, each file at its last good content."""

@@ -1,1 +1,0 @@
-"""AuthorizationPolicy: its fields, its mistakes, and the languages of its paths and conditions."""

@@ -1,1 +1,0 @@
-"""DestinationRule: how clients connect to a service, and the subsets that it has."""

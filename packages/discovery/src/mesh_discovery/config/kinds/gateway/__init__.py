@@ -1,1 +1,0 @@
-"""Gateway: the ports that routers open, with their hosts and certificates."""

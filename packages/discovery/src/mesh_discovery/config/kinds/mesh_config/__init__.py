@@ -1,1 +1,0 @@
-"""MeshConfig: the settings of a whole mesh, with Istio's defaults."""

@@ -1,1 +1,0 @@
-"""Extension providers of mesh config: the services that authorize, trace and take logs."""

@@ -1,1 +1,0 @@
-"""RequestAuthentication: its fields, its mistakes, and the key sets (JWKS) that it names."""

@@ -1,1 +1,0 @@
-"""ServiceEntry as a kind: the mistakes and the doubtful choices in one."""

@@ -1,1 +1,0 @@
-"""Sidecar: the part of the mesh that workloads reach, and where their own proxies listen."""

@@ -1,1 +1,0 @@
-"""Telemetry: what proxies log, trace and count."""

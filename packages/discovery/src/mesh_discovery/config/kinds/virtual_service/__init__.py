@@ -1,1 +1,0 @@
-"""VirtualService: how requests and connections to hosts are routed."""

@@ -1,1 +1,0 @@
-"""The mesh that a configuration describes: services, endpoints and policies."""

@@ -1,0 +1,218 @@
+"""The listeners of captured sidecars.
+
+The outbound ones are planned for all proxies that know the same, and each is made once for as long
+as it stays what it is: an edit makes those that it touches. One inbound listener serves all proxies
+whose workloads accept the same.
+"""
+
+from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
+from typing import NamedTuple
+
+from envoy_config._cache import Cache
+from envoy_config.changes._model_change import ModelChange
+from envoy_config.context._made_listeners import MadeListeners, OfListener
+from envoy_config.context._named import named
+from envoy_config.context._scopes import MOST_OWN, MOST_SCOPES, Scopes
+from envoy_config.context._shapes import CapturedListenerShape, CapturedOutboundShape
+from envoy_config.generate.listeners._captured_inbound import bound_inbound, virtual_inbound
+from envoy_config.generate.listeners._captured_outbound import captured_outbound, virtual_outbound
+from envoy_config.plan import _envoy_names as names
+from envoy_config.plan._outbound import Conflict
+from envoy_config.plan._proxy import Naming, Proxy
+from envoy_config.plan._proxy_settings import ProxySettings
+from envoy_config.plan.capture._egress import egress_in, unknown_target
+from envoy_config.plan.capture._inbound import CapturedInbound, plan_captured_inbound
+from envoy_config.plan.capture._listeners import LOOPBACKS, CapturedListener, HttpChain, IpVersions
+from envoy_config.plan.capture._outbound import CapturedOutbound, plan_captured_outbound
+from envoy_config.plan.policies._inbound_policies import InboundPolicies, inbound_policies
+from envoy_config.plan.telemetry._telemetry import settings_of
+from mesh_model import MeshModel, ScopeKey
+from xds_server import Generated, Resource
+
+
+class _EarlierPlan(NamedTuple):
+    """The plan of a context before, for the next one of its shape."""
+
+    plan: CapturedOutbound | None
+    same_connections: bool
+    """Whether equal services still want the same."""
+
+
+_NO_PLAN = _EarlierPlan(None, same_connections=False)
+
+
+class CapturedListeners:
+    """Plans and makes the listeners of one model's captured sidecars, and keeps them."""
+
+    def __init__(self, model: MeshModel, scopes: Scopes) -> None:
+        self._model = model
+        self._scopes = scopes
+        self._inbound_plans = Cache[Proxy, CapturedInbound]()
+        self._outbound_plans = Cache[CapturedOutboundShape, CapturedOutbound](most=MOST_SCOPES)
+        self._of_shape = Cache[CapturedListenerShape, Generated]()
+        self._of_plan = Cache[_OfPlan, tuple[Resource, ...]](most=MOST_SCOPES)
+        self._earlier: dict[CapturedOutboundShape, _EarlierPlan] = {}
+        self._like: dict[tuple[IpVersions, Naming], _EarlierPlan] = {}
+        """A plan for proxies that have these versions of IP and settings of DNS."""
+        self._outbound = MadeListeners()
+        self._inbound = Cache[_Inbound, tuple[Resource, ...]](most=MOST_OWN)
+
+    def of(self, proxy: Proxy) -> Generated:
+        """Return all listeners of a captured sidecar."""
+        outbound = CapturedOutboundShape(
+            self._scopes.key_of(proxy), self.inbound(proxy).ips, proxy.naming
+        )
+        elsewhere = self._plan(outbound).of_endpoints
+        # Calls of the workload to itself don't come back to it by way of its own listener.
+        own = frozenset(each for each in proxy.addresses[:1] if each in elsewhere)
+        return self._of_shape.get(
+            CapturedListenerShape(
+                outbound,
+                self.inbound(proxy),
+                own,
+                settings_of(proxy, self._model, lambda: self._scopes.of(proxy).services),
+                inbound_policies(proxy, self._model),
+            ),
+            self._make,
+        )
+
+    def inbound(self, proxy: Proxy) -> CapturedInbound:
+        """Return what a proxy accepts for its workload."""
+        return self._inbound_plans.get(proxy, self._plan_inbound)
+
+    @property
+    def conflicts(self) -> frozenset[Conflict]:
+        """The services that found no place to be listened for, for the proxies served so far."""
+        return frozenset(each for plan in self._outbound_plans.values() for each in plan.conflicts)
+
+    def adopt(
+        self, before: "CapturedListeners", change: ModelChange, held: AbstractSet[ScopeKey]
+    ) -> None:
+        """Take over the listeners that the change leaves as they are.
+
+        held: the scopes of which proxies may still ask.
+        """
+        old, new = change.old, change.new
+        if old.mesh_config != new.mesh_config or old.owners != new.owners:
+            return
+        self._outbound.adopt(before._outbound, whole=change.only_endpoints)
+        if old.trust_domains == new.trust_domains:
+            self._inbound.adopt_but(before._inbound, ())
+        if change.only_endpoints:
+            self._earlier = before._earlier
+            self._outbound_plans.adopt_but(before._outbound_plans, ())
+            self._of_plan.adopt_but(before._of_plan, ())
+            return
+        same = change.same_connections
+        earlier = {
+            shape: _EarlierPlan(plan.plan, same_connections=plan.same_connections and same)
+            for shape, plan in before._earlier.items()
+            if shape.scope in held
+        }
+        if len(earlier) >= MOST_SCOPES:
+            earlier.clear()
+        for shape, made in before._outbound_plans.items():
+            earlier[shape] = _EarlierPlan(made, same_connections=same)
+        self._earlier = earlier
+
+    def _plan(self, shape: CapturedOutboundShape) -> CapturedOutbound:
+        return self._outbound_plans.get(shape, self._plan_outbound)
+
+    def _plan_inbound(self, proxy: Proxy) -> CapturedInbound:
+        return plan_captured_inbound(proxy, self._model, self._scopes.of(proxy).sidecar)
+
+    def _plan_outbound(self, shape: CapturedOutboundShape) -> CapturedOutbound:
+        scope = self._scopes.get(shape.scope)
+        mesh = self._model.mesh_config
+        loopback = LOOPBACKS[shape.ips.versions[0]]
+        http_proxy = (loopback, mesh.proxy_http_port) if mesh.proxy_http_port else None
+        like = shape.ips, shape.naming
+        before = self._earlier.pop(shape, self._like.get(like, _NO_PLAN))
+        made = plan_captured_outbound(
+            egress_in(scope, self._model, shape.ips),
+            ips=shape.ips,
+            rest=unknown_target(scope),
+            http_proxy=http_proxy,
+            http_proxy_route=names.HTTP_PROXY_ROUTE,
+            naming=shape.naming,
+            own_ports=(mesh.proxy_listen_port, mesh.proxy_inbound_listen_port),
+            before=before.plan,
+            same_connections=before.same_connections,
+        )
+        # Most services are to other scopes what they are to this one: these share its listeners.
+        self._like.setdefault(like, _EarlierPlan(made, same_connections=False))
+        return made
+
+    def _make(self, shape: CapturedListenerShape) -> Generated:
+        inbound = shape.inbound
+        scope = self._scopes.get(shape.outbound.scope)
+        passed = self._passed(shape.outbound) if scope.outbound_policy.looks_up else None
+        receiving = virtual_outbound(
+            inbound.ips,
+            unknown_target(scope),
+            self._model,
+            shape.settings,
+            keeps_source=inbound.keeps_source,
+            passed=passed,
+        )
+        return Generated(
+            resources=(
+                named(receiving),
+                *self._inbound.get(
+                    _Inbound(inbound, shape.settings, shape.policies), self._make_inbound
+                ),
+                *self._of_plan.get(_OfPlan(shape.outbound, shape.settings), self._make_of_plan),
+                *self._make_of_endpoints(shape),
+            )
+        )
+
+    def _passed(self, shape: CapturedOutboundShape) -> frozenset[int]:
+        """Return the ports with a listener that takes connections without looking at them."""
+        plan = self._plan(shape)
+        of_endpoints = (each for found in plan.of_endpoints.values() for each in found)
+        return frozenset(
+            each.port
+            for each in (*plan.listeners, *of_endpoints)
+            if not each.is_bound and not any(isinstance(one, HttpChain) for one in each.chains)
+        )
+
+    def _make_of_plan(self, key: "_OfPlan") -> tuple[Resource, ...]:
+        return tuple(
+            self._outbound_listener(each, key.settings) for each in self._plan(key.shape).listeners
+        )
+
+    def _make_of_endpoints(self, shape: CapturedListenerShape) -> Iterator[Resource]:
+        for address, listeners in self._plan(shape.outbound).of_endpoints.items():
+            if address not in shape.own:
+                for each in listeners:
+                    yield self._outbound_listener(each, shape.settings)
+
+    def _outbound_listener(self, listener: CapturedListener, settings: ProxySettings) -> Resource:
+        return self._outbound.get(OfListener(listener, settings), self._make_outbound)
+
+    def _make_outbound(self, key: OfListener) -> Resource:
+        return named(captured_outbound(key.listener, self._model, key.settings))
+
+    def _make_inbound(self, key: "_Inbound") -> tuple[Resource, ...]:
+        inbound, settings, policies = key
+        made = (
+            virtual_inbound(inbound, self._model, settings, policies),
+            *(
+                bound_inbound(each, self._model, settings, policies)
+                for each in inbound.ports
+                if each.bind
+            ),
+        )
+        return tuple(map(named, made))
+
+
+class _Inbound(NamedTuple):
+    inbound: CapturedInbound
+    settings: ProxySettings
+    policies: InboundPolicies
+
+
+class _OfPlan(NamedTuple):
+    shape: CapturedOutboundShape
+    settings: ProxySettings

@@ -1,0 +1,143 @@
+"""The listeners of routers, one for each address and port, with a filter chain for each server."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from envoy_config.generate._filters import proxy_protocol, tls_inspector
+from envoy_config.generate._messages import (
+    address,
+    address_pb2,
+    base_pb2,
+    duration,
+    listener_components_pb2,
+    listener_pb2,
+    wrappers_pb2,
+)
+from envoy_config.generate._tls import MESH_ALPN
+from envoy_config.generate.gateway._tls import server_socket
+from envoy_config.generate.listeners._connection_managers import gateway_manager
+from envoy_config.generate.listeners._manager_settings import ManagerSettings, Side
+from envoy_config.generate.listeners._tcp import tcp_chain
+from envoy_config.generate.policies._filters import policy_filters
+from envoy_config.generate.telemetry._access_logs import refused_connection_logs
+from envoy_config.plan import _envoy_names as names
+from envoy_config.plan._proxy_settings import NO_SETTINGS, ProxySettings
+from envoy_config.plan.gateway._chains import GatewayChain
+from envoy_config.plan.gateway._servers import Place, PlannedListener
+from envoy_config.plan.l4._chains import TcpChain
+from envoy_config.plan.policies._inbound_policies import NO_POLICIES, InboundPolicies
+from istio_config.addresses import socket_path
+from istio_config.kinds.mesh_config import GatewayTopology
+from istio_config.kinds.protocol import Protocol
+from mesh_model import MeshModel
+
+_HANDSHAKE_TIMEOUT_S = 15.0
+
+
+class RouterSettings(NamedTuple):
+    """The part of a router that its listeners depend on, besides its Gateways.
+
+    addresses: where listeners without an address of their own are bound, the first above all.
+    topology: the proxies between clients and the router. proxy: its further settings. policies:
+    those that it enforces.
+    """
+
+    addresses: tuple[str, ...]
+    topology: GatewayTopology
+    proxy: ProxySettings = NO_SETTINGS
+    policies: InboundPolicies = NO_POLICIES
+
+
+def gateway_listener(
+    listener: PlannedListener,
+    chains: Sequence[GatewayChain],
+    model: MeshModel,
+    *,
+    router: RouterSettings,
+    shares_port: bool = False,
+) -> listener_pb2.Listener:
+    """Make a listener of some chains.
+
+    shares_port: there is another listener with this port, at another address.
+    """
+    bound = (listener.place.bind,) if listener.place.bind else router.addresses
+    first, *others = (_address(each, listener.place) for each in bound)
+    name = names.listener(bound[0], listener.place.port)
+    made = listener_pb2.Listener(
+        name=name,
+        address=first,
+        additional_addresses=[listener_pb2.AdditionalAddress(address=each) for each in others],
+        traffic_direction=base_pb2.TrafficDirection.OUTBOUND,
+        # Off, so that no other Envoy of the machine gets a share of the connections unnoticed; but
+        # without it no address can be bound beside all addresses.
+        enable_reuse_port=wrappers_pb2.BoolValue(value=shares_port),
+        access_log=refused_connection_logs(model.mesh_config, router.proxy, inbound=False),
+    )
+    filters = policy_filters(router.policies, at_gateway=True)
+    settings = ManagerSettings(mesh=model.mesh_config, proxy=router.proxy, policies=filters)
+    limit = settings.connections(Side.GATEWAY).listener_per_connection_buffer_limit_bytes
+    if limit is not None:
+        made.per_connection_buffer_limit_bytes.CopyFrom(wrappers_pb2.UInt32Value(value=limit))
+    is_grpc_web = any(each.protocol is Protocol.GRPC_WEB for each in listener.servers)
+    by_tls = any(each.server.is_tls for each in chains)
+    for each in chains:
+        chain = _chain(each, name, model, router=router, settings=settings, is_grpc_web=is_grpc_web)
+        if by_tls and not each.server.is_tls:
+            chain.filter_chain_match.transport_protocol = "raw_buffer"
+        made.filter_chains.append(chain)
+    if router.topology.proxy_protocol is not None:
+        made.listener_filters.append(proxy_protocol())
+    if by_tls:
+        made.listener_filters.append(tls_inspector())
+    return made
+
+
+def _chain(
+    chain: GatewayChain,
+    listener_name: str,
+    model: MeshModel,
+    *,
+    router: RouterSettings,
+    settings: ManagerSettings,
+    is_grpc_web: bool,
+) -> listener_components_pb2.FilterChain:
+    server = chain.server
+    if chain.target is not None:
+        made = tcp_chain(
+            TcpChain(target=chain.target, server_names=chain.server_names, origin=chain.origin),
+            model,
+            router.proxy,
+            before=settings.policies.network,
+        )
+    else:
+        stat_prefix = f"outbound_{listener_name}"
+        if server.is_tls and server.server.name:
+            stat_prefix = server.server.name
+        manager = gateway_manager(
+            stat_prefix,
+            server.route,
+            settings,
+            topology=router.topology,
+            is_grpc_web=is_grpc_web and not server.is_tls,
+        )
+        made = listener_components_pb2.FilterChain(filters=[manager])
+        made.filter_chain_match.server_names.extend(chain.server_names)
+    if chain.from_mesh:
+        made.filter_chain_match.application_protocols.extend(MESH_ALPN)
+    if server.ends_tls and server.server.tls is not None:
+        made.transport_socket.CopyFrom(
+            server_socket(
+                server.server.tls,
+                trust_domains=model.trust_domains,
+                defaults=model.mesh_config.tls_defaults,
+            )
+        )
+    made.transport_socket_connect_timeout.CopyFrom(duration(_HANDSHAKE_TIMEOUT_S))
+    return made
+
+
+def _address(bind: str, place: Place) -> address_pb2.Address:
+    path = socket_path(bind)
+    if path is not None:
+        return address_pb2.Address(pipe=address_pb2.Pipe(path=path))
+    return address(bind, place.port)

@@ -1,0 +1,205 @@
+"""Plans the outbound listeners of captured proxies: which services are at which address and port.
+
+Connections come to the listener of the address and port that they were going to, else to that of
+the port alone. HTTP services share the latter. Others have their own addresses, if any: several
+TCP services at one address and port can be told apart by SNI or range only, and the older wins.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from envoy_config.plan._outbound import Conflict
+from envoy_config.plan._proxy import NO_DNS, Naming
+from envoy_config.plan.capture._egress import Egress
+from envoy_config.plan.capture._listeners import CapturedListener, HttpChain, IpVersions
+from envoy_config.plan.capture._places import Kind, Place
+from envoy_config.plan.capture._wanted import Surroundings, Wanted, Where, wanted_listeners
+from envoy_config.plan.l4._chains import TcpTarget
+from istio_config.kinds.protocol import Protocol
+from mesh_model import Port, Service
+
+_OWN_PORTS = frozenset({15021, 15090})
+"""Ports of health and metrics, which every proxy has."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CapturedOutbound:
+    """The outbound listeners of captured proxies that know the same."""
+
+    listeners: tuple[CapturedListener, ...] = ()
+    of_endpoints: Mapping[str, tuple[CapturedListener, ...]] = field(default_factory=dict)
+    """Listeners for the endpoints of headless services, by address: not for proxies there."""
+    conflicts: tuple[Conflict, ...] = ()
+    steps: "Steps" = field(default_factory=lambda: Steps({}, {}), compare=False, repr=False)
+
+
+class Steps(NamedTuple):
+    """The parts of a plan, for the plan that comes after it: most services stay as they are.
+
+    wanted: by the identity of a service, and which egress listener has it. made: each listener,
+    with the only thing that is wanted of it; None if there are several.
+    """
+
+    wanted: Mapping[tuple[int, int], "_OfService"]
+    made: Mapping[Where, tuple[Wanted | None, CapturedListener]]
+
+
+class _OfService(NamedTuple):
+    service: Service
+    """Kept, so that no other has its identity."""
+    wanted: tuple[tuple[Port, Wanted], ...]
+    is_plain: bool
+    """Whether no rule has a say in it, so that it is the same wherever none has."""
+
+
+def plan_captured_outbound(
+    egress: Iterable[Egress],
+    *,
+    ips: IpVersions,
+    rest: TcpTarget,
+    naming: Naming = NO_DNS,
+    own_ports: tuple[int, ...] = (),
+    http_proxy: Where | None = None,
+    http_proxy_route: str = "",
+    before: CapturedOutbound | None = None,
+    same_connections: bool = False,
+) -> CapturedOutbound:
+    """Decide what is listened for.
+
+    egress: those with a port first. rest: the target of connections that no service takes.
+    own_ports: those to which connections are led. http_proxy: where the workload may speak to its
+    proxy as to an HTTP proxy. before: the plan that this one replaces, whose listeners stay the
+    same objects if they stay as they are. same_connections: equal services want what they wanted
+    then; else only those for which no rule has a say, then and now.
+    """
+    plan = _Plan(ips, _OWN_PORTS.union(own_ports))
+    proxy = Surroundings(ips, naming)
+    if http_proxy is not None:
+        chain = HttpChain(http_proxy_route, detected=False)
+        plan.add(None, Wanted(http_proxy, Kind.HTTP, (chain,), is_bound=True))
+        plan.lock()
+    earlier = before.steps.wanted if before is not None else {}
+    wanted: dict[tuple[int, int], _OfService] = {}
+    for number, each in enumerate(egress):
+        for service in each.services:
+            key = id(service), number
+            found = earlier.get(key)
+            if found is None or not (
+                same_connections or (found.is_plain and each.is_plain_for(service))
+            ):
+                found = _of_service(service, each, proxy)
+            wanted[key] = found
+            for port, one in found.wanted:
+                plan.add((service, port), one)
+        if each.has_port:
+            plan.lock()
+    return plan.finished(rest, wanted, before.steps.made if before is not None else {})
+
+
+def _of_service(service: Service, egress: Egress, proxy: Surroundings) -> _OfService:
+    return _OfService(
+        service,
+        tuple(
+            (port, each)
+            for port in service.ports
+            for each in wanted_listeners(service, port, egress, proxy)
+        ),
+        is_plain=egress.is_plain_for(service),
+    )
+
+
+class _Plan:
+    """The places that are taken while services are gone through, the oldest first."""
+
+    def __init__(self, ips: IpVersions, own_ports: frozenset[int]) -> None:
+        """own_ports: where no listener can stand for all addresses."""
+        self._ips = ips
+        self._own_ports = own_ports
+        self._first: dict[Where, tuple[Protocol | None, Wanted]] = {}
+        """What each place was first wanted for, with its further addresses that were free."""
+        self._shared: dict[Where, Place] = {}
+        """The places that several services want."""
+        self._aliases: set[Where] = set()
+        self._locked: frozenset[Where] = frozenset()
+        self._conflicts: dict[Conflict, None] = {}
+
+    def add(self, owner: tuple[Service, Port] | None, wanted: Wanted) -> None:
+        """Add a listener, or the chains of it that are free; whatever is not free is told."""
+        where = wanted.where
+        if where in self._locked:
+            return  # the Sidecar says what is there
+        protocol = owner[1].protocol if owner is not None else None
+        if not self._fits(protocol, wanted) and owner is not None:
+            self._conflicts[Conflict(bind=where[0], port=where[1], host=owner[0].host)] = None
+
+    def _fits(self, protocol: Protocol | None, wanted: Wanted) -> bool:
+        where = bind, number = wanted.where
+        known = self._first.get(where)
+        if known is not None:
+            if known[1].chains == wanted.chains and isinstance(wanted.chains[-1], HttpChain):
+                return True  # the requests of all services have one chain, as most places have
+            place = self._shared.get(where)
+            if place is None:
+                place = Place(known[1].kind, known[0], known[1].chains)
+                self._shared[where] = place
+            return place.merge(wanted.kind, protocol, wanted.chains)
+        if where in self._aliases or (bind == self._ips.wildcard and number in self._own_ports):
+            return False
+        if not wanted.further:
+            self._first[where] = protocol, wanted
+            return True
+        free = tuple(
+            address
+            for address in wanted.further
+            if (address, number) not in self._first and (address, number) not in self._aliases
+        )
+        self._aliases.update((address, number) for address in free)
+        fits = len(free) == len(wanted.further)
+        self._first[where] = protocol, wanted if fits else wanted._replace(further=free)
+        return fits
+
+    def lock(self) -> None:
+        """Leave what is there as it is."""
+        self._locked = frozenset(self._first) | self._aliases
+
+    def finished(
+        self,
+        rest: TcpTarget,
+        wanted: Mapping[tuple[int, int], _OfService],
+        before: Mapping[Where, tuple[Wanted | None, CapturedListener]],
+    ) -> CapturedOutbound:
+        """Return what was planned."""
+        of_endpoints: dict[str, list[CapturedListener]] = {}
+        listeners = []
+        made: dict[Where, tuple[Wanted | None, CapturedListener]] = {}
+        for where in sorted(self._first):
+            first = self._first[where][1]
+            listener = self._listener(where, rest, before.get(where))
+            made[where] = None if where in self._shared else first, listener
+            if first.is_endpoint:
+                of_endpoints.setdefault(where[0], []).append(listener)
+            else:
+                listeners.append(listener)
+        return CapturedOutbound(
+            listeners=tuple(listeners),
+            of_endpoints={key: tuple(values) for key, values in of_endpoints.items()},
+            conflicts=tuple(self._conflicts),
+            steps=Steps(wanted, made),
+        )
+
+    def _listener(
+        self, where: Where, rest: TcpTarget, before: tuple[Wanted | None, CapturedListener] | None
+    ) -> CapturedListener:
+        wanted, place = self._first[where][1], self._shared.get(where)
+        if place is None and before is not None and before[0] is wanted and before[1].rest == rest:
+            return before[1]
+        made = CapturedListener(
+            bind=where[0],
+            port=where[1],
+            chains=wanted.chains if place is None else place.chains,
+            rest=rest,
+            further=wanted.further,
+            is_bound=wanted.is_bound,
+        )
+        return before[1] if before is not None and before[1] == made else made

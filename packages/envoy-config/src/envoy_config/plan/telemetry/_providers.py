@@ -1,0 +1,14 @@
+"""The extension providers of a mesh by name, Istio's own among them."""
+
+from collections.abc import Mapping
+
+from istio_config.kinds.mesh_config import MeshConfigSpec
+from istio_config.kinds.mesh_config.providers import ExtensionProvider
+
+BUILT_IN_LOG = "envoy"
+"""The log of Istio's own, on standard output in the mesh's format."""
+
+
+def providers_of(mesh: MeshConfigSpec) -> Mapping[str, ExtensionProvider]:
+    """Return the providers that mesh config defines, by their names in small letters."""
+    return {each.name.lower(): each for each in mesh.extension_providers}

@@ -1,0 +1,238 @@
+"""What comes to nothing after edits is what the same objects give from the beginning."""
+
+import gc
+import weakref
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from envoy_config.reachability._judgement import Judgement, judge
+from istio_config import ConfigObject, FileContent, ObjectKey, Snapshot, snapshot_of
+from istio_config.kinds.destination_rule import DESTINATION_RULE
+from istio_config.kinds.gateway import GATEWAY
+from istio_config.kinds.kind import Kind
+from istio_config.kinds.service_entry import SERVICE_ENTRY
+from istio_config.kinds.sidecar import SIDECAR
+from istio_config.kinds.virtual_service import VIRTUAL_SERVICE
+from mesh_model import Facts, MeshModel, build_model
+from mesh_objects import object_of
+
+NAMESPACES = ("a", "b")
+HOSTS = ("s.example", "t.example", "u.other", "*.example", "*.other")
+SUBSETS = ("", "v1", "v2")
+GATEWAYS = ("mesh", "g", "a/g", "a/h")
+KINDS: tuple[Kind[Any], ...] = (SERVICE_ENTRY, DESTINATION_RULE, VIRTUAL_SERVICE, GATEWAY, SIDECAR)
+NAMES = {
+    SERVICE_ENTRY.name: "xy",
+    DESTINATION_RULE.name: "qrs",
+    VIRTUAL_SERVICE.name: "mnop",
+    GATEWAY.name: "gh",
+    SIDECAR.name: "k",
+}
+
+hosts = st.sampled_from(HOSTS)
+namespaces = st.sampled_from(NAMESPACES)
+
+
+def some(strategy: st.SearchStrategy[Any], *, least: int = 0) -> st.SearchStrategy[list[Any]]:
+    return st.lists(strategy, min_size=least, max_size=2, unique_by=str)
+
+
+services = st.fixed_dictionaries(
+    {
+        "hosts": some(hosts, least=1),
+        "resolution": st.just("STATIC"),
+        "ports": some(
+            st.sampled_from(
+                [{"number": n, "name": f"http-{n}", "protocol": "HTTP"} for n in (80, 81)]
+            )
+        ),
+        "endpoints": some(st.sampled_from([{"address": f"10.0.0.{n}"} for n in (1, 2)])),
+    }
+)
+policies = st.sampled_from(
+    [{"portLevelSettings": [{"port": {"number": 81}}]}, {"connectionPool": {}}]
+)
+rules = st.fixed_dictionaries(
+    {"host": hosts},
+    optional={
+        "trafficPolicy": policies,
+        "subsets": some(st.sampled_from([{"name": each} for each in SUBSETS[1:]])),
+        "workloadSelector": st.just({"matchLabels": {"app": "web"}}),
+        "exportTo": st.just(["."]),
+    },
+)
+destinations = st.builds(
+    lambda host, subset: {"host": host, "subset": subset}, hosts, st.sampled_from(SUBSETS)
+)
+matches = some(
+    st.sampled_from(
+        [{"port": 80}, {"sourceLabels": {"app": "web"}}, {"gateways": ["mesh"]}, {"uri": {}}]
+    )
+)
+http = st.one_of(
+    st.fixed_dictionaries({"route": some(st.builds(lambda to: {"destination": to}, destinations))}),
+    st.fixed_dictionaries({"mirror": destinations, "match": matches}),
+    st.builds(lambda name: {"delegate": {"name": name}}, st.sampled_from("op")),
+)
+delegates = st.fixed_dictionaries({"http": some(http)})
+routes = st.fixed_dictionaries(
+    {"hosts": some(hosts, least=1), "http": some(http)},
+    optional={
+        "gateways": some(st.sampled_from(GATEWAYS)),
+        "exportTo": some(st.sampled_from([".", "*"]), least=1),
+        "tcp": st.lists(
+            st.builds(lambda to: {"route": [{"destination": to}]}, destinations), max_size=1
+        ),
+    },
+)
+gateways = st.builds(
+    lambda of: {"servers": [{"port": {"number": 80, "protocol": "HTTP"}, "hosts": of}]},
+    some(st.sampled_from(["*", "./s.example", "b/*.other"]), least=1),
+)
+sidecars = st.builds(
+    lambda of: {"egress": [{"hosts": of}]},
+    some(st.sampled_from(["./s.example", "*/u.other", "b/t.example"]), least=1),
+)
+SPECS: dict[str, st.SearchStrategy[dict[str, Any]]] = {
+    SERVICE_ENTRY.name: services,
+    DESTINATION_RULE.name: rules,
+    VIRTUAL_SERVICE.name: routes,
+    GATEWAY.name: gateways,
+    SIDECAR.name: sidecars,
+}
+SERVICE = object_of(
+    SERVICE_ENTRY,
+    "x",
+    {
+        "hosts": ["s.example", "*.other"],
+        "resolution": "STATIC",
+        "ports": [{"number": 80, "name": "http", "protocol": "HTTP"}],
+    },
+    namespace="a",
+)
+TRANSLATED = {"internal.istio.io/parents": "x"}
+
+
+@st.composite
+def made(draw: st.DrawFn) -> ConfigObject:
+    """Draw an object of any kind; rules are more likely than others."""
+    kind = draw(st.sampled_from([*KINDS, DESTINATION_RULE, VIRTUAL_SERVICE, VIRTUAL_SERVICE]))
+    name = draw(st.sampled_from(NAMES[kind.name]))
+    is_delegate = kind is VIRTUAL_SERVICE and name in "op"
+    return object_of(
+        kind,
+        name,
+        draw(delegates if is_delegate else SPECS[kind.name]),
+        namespace=draw(namespaces),
+        created=draw(st.sampled_from(["", "2020-01-01", "2021-01-01"])),
+        annotations=draw(st.sampled_from([{}, {}, {}, TRANSLATED])),
+    )
+
+
+Edit = tuple[str, ConfigObject]
+edits = st.lists(
+    st.lists(
+        st.tuples(st.sampled_from(["put", "put", "delete", "move"]), made()), min_size=1, max_size=3
+    ),
+    max_size=6,
+)
+
+
+class Mesh:
+    """The objects of a mesh, and what is made of them after each edit."""
+
+    def __init__(self) -> None:
+        self._objects: dict[ObjectKey, ConfigObject] = {}
+        self._snapshot: Snapshot | None = None
+        self._model: MeshModel | None = None
+
+    def edit(self, action: str, item: ConfigObject) -> None:
+        known = self._objects.get(item.key)
+        if action == "put":
+            self._objects[item.key] = item
+        elif action == "delete":
+            self._objects.pop(item.key, None)
+        elif known is not None:
+            self._objects[item.key] = known.moved(by=1)
+
+    def model(self) -> MeshModel:
+        self._snapshot = self._all(self._snapshot)
+        self._model = build_model(Facts(snapshot=self._snapshot), before=self._model)
+        return self._model
+
+    def model_of_all(self) -> MeshModel:
+        return build_model(Facts(snapshot=self._all(None)))
+
+    def _all(self, before: Snapshot | None) -> Snapshot:
+        return snapshot_of([FileContent(objects=tuple(self._objects.values()))], before=before)
+
+
+@settings(max_examples=300)
+@given(first=st.lists(made(), max_size=12), batches=edits)
+def test_edits_give_what_a_judgement_from_the_beginning_gives(
+    first: list[ConfigObject], batches: list[list[Edit]]
+) -> None:
+    mesh = Mesh()
+    mesh.edit("put", SERVICE)
+    for item in first:
+        mesh.edit("put", item)
+    judgement = judge(mesh.model())
+    for batch in batches:
+        for action, item in batch:
+            mesh.edit(action, item)
+        before, judgement = judgement, judge(mesh.model(), judgement)
+        assert judgement.problems == judge(mesh.model_of_all()).problems
+        assert (judgement.problems == before.problems) or judgement.parts is not before.parts
+
+
+def test_roots_and_delegates_that_come_and_go_are_told_of_at_the_others() -> None:
+    mesh = Mesh()
+    mesh.edit("put", SERVICE)
+    root = object_of(
+        VIRTUAL_SERVICE, "m", {"hosts": ["s.example"], "http": [{"delegate": {"name": "o"}}]}
+    )
+    delegate = object_of(VIRTUAL_SERVICE, "o", {"http": [{"redirect": {"uri": "/"}}]})
+    told: list[list[str]] = []
+    mesh.edit("put", root)
+    judgement = judge(mesh.model())
+    told.append([each.field for each in judgement.problems])
+    for action, item in (("put", delegate), ("delete", root), ("put", root), ("delete", delegate)):
+        mesh.edit(action, item)
+        judgement = judge(mesh.model(), judgement)
+        told.append([each.field for each in judgement.problems])
+
+    at_root = ["spec.http[0].delegate"]
+    assert told == [at_root, [], ["spec"], [], at_root]
+
+
+def test_only_what_was_edited_is_judged_again_and_equal_findings_are_the_same_object() -> None:
+    mesh = Mesh()
+    route = {"hosts": ["s.example"], "http": [{"route": [{"destination": {"host": "s.example"}}]}]}
+    mesh.edit("put", object_of(VIRTUAL_SERVICE, "m", route))
+    before = judge(mesh.model())
+    assert len(before.problems) == 1
+    mesh.edit("put", object_of(VIRTUAL_SERVICE, "m", {**route, "exportTo": ["."]}))
+
+    after = judge(mesh.model(), before)
+
+    assert after.parts is before.parts
+
+
+def test_a_judgement_holds_no_model_but_its_own() -> None:
+    mesh = Mesh()
+    route = {"hosts": ["s.example"], "http": [{"route": [{"destination": {"host": "s.example"}}]}]}
+    rule = {"host": "s.example"}
+    models: list[weakref.ref[MeshModel]] = []
+    judgement: Judgement | None = None
+    for number in range(3):
+        mesh.edit("put", object_of(SERVICE_ENTRY, "x", {"hosts": [f"s{number}.example"]}))
+        mesh.edit("put", object_of(VIRTUAL_SERVICE, "m", {**route, "exportTo": [f"n{number}"]}))
+        mesh.edit("put", object_of(DESTINATION_RULE, "r", {**rule, "exportTo": [f"n{number}"]}))
+        judgement = judge(mesh.model(), judgement)
+        models.append(weakref.ref(judgement.model))
+    gc.collect()
+
+    assert judgement is not None
+    assert [each() is not None for each in models] == [False, False, True]

@@ -1,0 +1,214 @@
+"""The objects in one file, and every mistake in it: a pure function of its path and bytes.
+
+A `FileReader` does not parse and check a document again whose text it has read in the file before.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
+
+from istio_config._objects import (
+    ConfigObject,
+    ObjectKey,
+    Read,
+    documents_of,
+    read_object,
+    read_single,
+)
+from istio_config.kinds.mesh_config._spec import MeshConfigSpec
+from istio_config.kinds.mesh_networks import MeshNetworksSpec
+from istio_config.kinds.registry import AnyKind
+from mesh_configfile import Document, Problem, document_texts, read_documents
+
+_SINGLE = (MeshConfigSpec, MeshNetworksSpec)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileContent:
+    """The objects of a file; if it has problems, those objects that could be read."""
+
+    objects: tuple[ConfigObject, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    rest: tuple[ConfigObject, ...] = ()
+    """What is right in objects with mistakes, each an object that is valid by itself."""
+    unreadable: str = ""
+    """The texts in which there are objects of which nothing could be read."""
+    notes: tuple[Problem, ...] = ()
+    """Objects and fields that are accepted and have no effect."""
+    warnings: tuple[Problem, ...] = ()
+    """Fields that have an effect which is hardly meant."""
+
+    @cached_property
+    def by_key(self) -> Mapping[ObjectKey, ConfigObject]:
+        """The objects by the keys that no others may have."""
+        return {object_key(item): item for item in self.objects}
+
+
+class FileReader:
+    """Reads one file again and again.
+
+    The results are kept by the texts of the documents as long as the file has them: what is kept is
+    never more than the file.
+    """
+
+    def __init__(
+        self,
+        file: str,
+        *,
+        single: AnyKind | None = None,
+        allow_unsupported: bool = False,
+        keep_lines: bool = False,
+    ) -> None:
+        """file: its name in problems and objects. single: the kind of documents that name none.
+
+        keep_lines: objects know the lines of all their fields.
+        """
+        self._keep_lines = keep_lines
+        self._file = file
+        self._single = single
+        self._allow_unsupported = allow_unsupported
+        self._known: dict[str, _Part] = {}
+        self.documents_read = 0
+        """How many texts were parsed, for tests."""
+
+    def read(self, data: bytes) -> FileContent:
+        """Return the content of the file when it has these bytes."""
+        known, found = self._known, list[_Part]()
+        self._known = {}
+        unreadable: list[Problem] = []
+        texts = document_texts(data, known=known)
+        for line, text in texts if len(texts) > 1 else ():
+            part = known.get(text)
+            if part is None:
+                documents, problems = read_documents(text, file=self._file, line=line)
+                self.documents_read += 1
+                part = _Part.of(line, self._reads(documents))
+                if problems:
+                    unreadable += problems
+                    found.append(part._replace(unreadable=text))
+                    continue
+                part = part.noting_unread(text)
+            self._known[text] = part = part.moved_to(line)
+            found.append(part)
+        if found and not unreadable:
+            return _content(found, ())
+        whole, problems = read_documents(data, file=self._file)
+        if found and problems:  # of the whole file, nothing after the first syntax error is read
+            return _content(found, unreadable)
+        self._known = {}
+        self.documents_read += 1
+        part, text = _Part.of(1, self._reads(whole)), data.decode(errors="replace")
+        part = part._replace(unreadable=text) if problems else part.noting_unread(text)
+        return _content((part,), problems)
+
+    def _reads(self, documents: Sequence[Document]) -> tuple[Read, ...]:
+        return tuple(
+            self._read_one(each) for document in documents for each in documents_of(document)
+        )
+
+    def _read_one(self, document: Document) -> Read:
+        if self._single is None:
+            return read_object(
+                document, allow_unsupported=self._allow_unsupported, keep_lines=self._keep_lines
+            )
+        return read_single(
+            document,
+            self._single,
+            allow_unsupported=self._allow_unsupported,
+            keep_lines=self._keep_lines,
+        )
+
+
+class _Part(NamedTuple):
+    """The results of reading a text that begins on a line of the file."""
+
+    line: int
+    reads: tuple[Read, ...]
+    objects: tuple[ConfigObject, ...]
+    rest: tuple[ConfigObject, ...]
+    problems: tuple[Problem, ...]
+    notes: tuple[Problem, ...]
+    warnings: tuple[Problem, ...]
+    unreadable: str = ""
+
+    @classmethod
+    def of(cls, line: int, reads: tuple[Read, ...]) -> "_Part":
+        return cls(
+            line,
+            reads,
+            tuple(each.item for each in reads if each.item is not None),
+            tuple(each.rest for each in reads if each.rest is not None),
+            tuple(problem for each in reads for problem in each.problems),
+            tuple(note for each in reads for note in each.notes),
+            tuple(warning for each in reads for warning in each.warnings),
+        )
+
+    def moved_to(self, line: int) -> "_Part":
+        by = line - self.line
+        if by == 0:
+            return self
+        moved = _Part.of(line, tuple(each.moved(by) for each in self.reads))
+        return moved._replace(unreadable=self.unreadable)
+
+    def noting_unread(self, text: str) -> "_Part":
+        """Return the part with its text, if there is an object in it of which nothing was read."""
+        is_unread = any(each.problems and each.rest is None for each in self.reads)
+        return self._replace(unreadable=text) if is_unread else self
+
+
+def read_content(
+    data: bytes, *, file: str, single: AnyKind | None = None, allow_unsupported: bool = False
+) -> FileContent:
+    """Read a file's bytes; problems call the file `file`."""
+    reader = FileReader(file, single=single, allow_unsupported=allow_unsupported)
+    return reader.read(data)
+
+
+def _content(parts: Sequence[_Part], problems: Sequence[Problem]) -> FileContent:
+    content = FileContent(
+        objects=tuple(item for part in parts for item in part.objects),
+        problems=(*problems, *(problem for part in parts for problem in part.problems)),
+        rest=tuple(item for part in parts for item in part.rest),
+        unreadable="".join(part.unreadable for part in parts),
+        notes=tuple(note for part in parts for note in part.notes),
+        warnings=tuple(warning for part in parts for warning in part.warnings),
+    )
+    if len(content.by_key) == len(content.objects):
+        return content
+    duplicates = _duplicates_in(content.objects)
+    return replace(content, problems=(*content.problems, *duplicates))
+
+
+def unreadable(file: str, message: str, *, line: int = 1) -> FileContent:
+    """Return the content of a file that can't be read at all."""
+    return FileContent(problems=(Problem(file=file, line=line, message=message),))
+
+
+def object_key(item: ConfigObject) -> ObjectKey:
+    """Return the key that no other object may have."""
+    if isinstance(item.spec, _SINGLE):
+        return item.kind, "", "", item.origin.cluster
+    return item.key
+
+
+def duplicate(item: ConfigObject, first: ConfigObject, *, remark: str = "") -> Problem:
+    """Return the problem of an object whose key another object has already."""
+    place = f"{first.place}{remark}"
+    if isinstance(item.spec, _SINGLE):
+        what = "mesh config" if isinstance(item.spec, MeshConfigSpec) else item.kind
+        message = f"a second {what}, the first is at {place}; keep one"
+    else:
+        message = (
+            f"a second {item.kind} {item.namespace}/{item.name}, the first is at {place}; "
+            "rename or remove one"
+        )
+    return Problem(file=item.file, line=item.line, message=message)
+
+
+def _duplicates_in(objects: Sequence[ConfigObject]) -> Iterator[Problem]:
+    first: dict[ObjectKey, ConfigObject] = {}
+    for each in objects:
+        known = first.setdefault(object_key(each), each)
+        if known is not each:
+            yield duplicate(each, known)

@@ -1,0 +1,204 @@
+"""A whole configuration whose parts fit together: all objects, oldest first."""
+
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from istio_config._file_content import FileContent
+from istio_config._objects import ConfigObject
+from istio_config.edits import edits
+from istio_config.kinds._foreign_kinds import FOREIGN
+from istio_config.kinds.mesh_config._kind import MESH_CONFIG
+from istio_config.kinds.mesh_config._spec import MeshConfigSpec
+from istio_config.kinds.registry import AnyKind
+from mesh_configfile import Problem
+
+_FEW = 100
+"""So many new objects are inserted where they belong; with more, all are sorted."""
+
+
+class SnapshotEdit(NamedTuple):
+    """The objects by which a snapshot differs from one before; one that was edited is in both."""
+
+    before: object
+    """The mark of the one before."""
+    gone: tuple[ConfigObject, ...]
+    come: tuple[ConfigObject, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Snapshot:
+    """A whole configuration whose parts fit together."""
+
+    objects: tuple[ConfigObject, ...]
+    mesh_config: MeshConfigSpec
+    notes: tuple[Problem, ...] = ()
+    """Objects and fields that are accepted and have no effect."""
+    warnings: tuple[Problem, ...] = ()
+    """Fields that have an effect which is hardly meant."""
+
+    by_kind: Mapping[str, tuple[ConfigObject, ...]] = field(
+        default_factory=dict, compare=False, repr=False
+    )
+    """The objects of each kind, by its name with its group, oldest first.
+
+    A kind of which no object changed has the tuple that it had in the snapshot before.
+    """
+
+    edit: SnapshotEdit | None = field(default=None, compare=False, repr=False)
+    """How it came of the snapshot before, where that is known without looking at all objects."""
+    mark: object = field(default_factory=object, compare=False, repr=False)
+    """Equal to that of no snapshot with other objects; it keeps none of them alive."""
+
+    def edit_since(self, mark: object) -> SnapshotEdit | None:
+        """Return how this one came of another, if that is known and nothing else differs."""
+        return self.edit if self.edit is not None and self.edit.before == mark else None
+
+    def of_kind(self, kind: AnyKind) -> tuple[ConfigObject, ...]:
+        """Return the objects of a kind, oldest first."""
+        return self.by_kind.get(_kind_name(kind), ())
+
+
+def snapshot_of(contents: Sequence[FileContent], *, before: Snapshot | None = None) -> Snapshot:
+    """Return the snapshot of the files' contents; `before` is the last one, to save sorting."""
+    given = [item for each in contents for item in each.objects]
+    objects, by_kind = _in_order(given, before)
+    return Snapshot(
+        objects=objects,
+        by_kind=by_kind,
+        mesh_config=_mesh_config(by_kind),
+        notes=tuple(_once(note for each in contents for note in each.notes)),
+        warnings=tuple(warning for each in contents for warning in each.warnings),
+    )
+
+
+def edited_snapshot(
+    before: Snapshot, gone: Sequence[FileContent], come: Sequence[FileContent]
+) -> Snapshot | None:
+    """Return the snapshot after some files have another content; it costs what these have.
+
+    gone: what they had. come: what they have. None if the whole has to be looked at.
+    """
+    if _said(gone) != _said(come):
+        return None
+    changed = edits(
+        [item for each in gone for item in each.objects],
+        [item for each in come for item in each.objects],
+    )
+    if len(changed.come) > _FEW:
+        return None
+    objects, by_kind = _with_edits(before, changed.gone, changed.come)
+    return replace(
+        before,
+        objects=objects,
+        by_kind=by_kind,
+        mesh_config=_mesh_config(by_kind),
+        edit=SnapshotEdit(before.mark, tuple(changed.gone), tuple(changed.come)),
+        mark=object(),
+    )
+
+
+def _said(contents: Iterable[FileContent]) -> list[Problem]:
+    """Return what is told of files that are served."""
+    return [said for each in contents for said in (*each.notes, *each.warnings)]
+
+
+def with_objects(snapshot: Snapshot, further: Sequence[ConfigObject]) -> Snapshot:
+    """Return a snapshot with some objects more."""
+    if not further:
+        return snapshot
+    objects, by_kind = _with_edits(snapshot, (), further)
+    edit, added = snapshot.edit, tuple(further)
+    return replace(
+        snapshot,
+        objects=objects,
+        by_kind=by_kind,
+        edit=edit._replace(before=(edit.before, added)) if edit is not None else None,
+        mark=(snapshot.mark, added),
+    )
+
+
+def _mesh_config(by_kind: Mapping[str, tuple[ConfigObject, ...]]) -> MeshConfigSpec:
+    for each in by_kind.get(_kind_name(MESH_CONFIG), ()):
+        if isinstance(each.spec, MeshConfigSpec):
+            return each.spec
+    return MeshConfigSpec()
+
+
+def _once(notes: Iterable[Problem]) -> Iterator[Problem]:
+    """Leave out all but the first note of a kind of foreign objects: a dump has hundreds."""
+    told: set[str] = set()
+    for note in notes:
+        if note.message.endswith(FOREIGN):
+            if note.message in told:
+                continue
+            told.add(note.message)
+        yield note
+
+
+_Kinds = Mapping[str, tuple[ConfigObject, ...]]
+
+
+def _in_order(
+    objects: list[ConfigObject], before: Snapshot | None
+) -> tuple[tuple[ConfigObject, ...], _Kinds]:
+    """Return the objects, oldest first, all and by kind."""
+    known = set(map(id, before.objects)) if before is not None else set()
+    new = [each for each in objects if id(each) not in known]
+    if before is None or len(new) > _FEW:
+        found = sorted(objects, key=_age)
+        return tuple(found), _by_kind(found)
+    here = set(map(id, objects))
+    gone = [each for each in before.objects if id(each) not in here]
+    return _with_edits(before, gone, new)
+
+
+def _with_edits(
+    before: Snapshot, gone: Sequence[ConfigObject], come: Sequence[ConfigObject]
+) -> tuple[tuple[ConfigObject, ...], _Kinds]:
+    """Return the objects of a snapshot without some and with others, all and by kind."""
+    by_kind = dict(before.by_kind)
+    for name in {_kind_name(each) for each in (*gone, *come)}:
+        by_kind[name] = _edited(
+            before.by_kind.get(name, ()),
+            [each for each in gone if _kind_name(each) == name],
+            [each for each in come if _kind_name(each) == name],
+        )
+    return _edited(before.objects, gone, come), by_kind
+
+
+def _edited(
+    before: Sequence[ConfigObject], gone: Sequence[ConfigObject], come: Sequence[ConfigObject]
+) -> tuple[ConfigObject, ...]:
+    """Return objects, oldest first, without some of them and with others where they belong."""
+    if len(gone) > _FEW:
+        left = set(map(id, gone))
+        found = [each for each in before if id(each) not in left]
+    else:
+        found = list(before)
+        for each in gone:
+            at = bisect_left(found, _age(each), key=_age)
+            while found[at] is not each:
+                at += 1
+            del found[at]
+    for each in come:
+        insort(found, each, key=_age)
+    return tuple(found)
+
+
+def _by_kind(objects: Iterable[ConfigObject]) -> _Kinds:
+    found: dict[str, list[ConfigObject]] = {}
+    for each in objects:
+        found.setdefault(_kind_name(each), []).append(each)
+    return {name: tuple(items) for name, items in found.items()}
+
+
+def _kind_name(item: ConfigObject | AnyKind) -> str:
+    name = item.kind if isinstance(item, ConfigObject) else item.name
+    return f"{name}.{item.group}"
+
+
+def _age(item: ConfigObject) -> tuple[str, str, str, str, str]:
+    """Oldest first, then by name and namespace, as Istio breaks ties; undated ones are youngest."""
+    return item.created or "9999", item.name, item.namespace, item.kind, item.origin.cluster

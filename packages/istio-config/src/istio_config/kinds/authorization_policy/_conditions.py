@@ -1,0 +1,114 @@
+"""The keys of conditions (`when`), and what their values may be."""
+
+import re
+from enum import Enum, auto
+from typing import NamedTuple
+
+from istio_config.kinds.checks import is_header_name
+
+
+class Attribute(Enum):
+    """The thing that a condition looks at."""
+
+    SOURCE_IP = auto()
+    REMOTE_IP = auto()
+    NAMESPACE = auto()
+    PRINCIPAL = auto()
+    SERVICE_ACCOUNT = auto()
+    TRUST_DOMAIN = auto()
+    REQUEST_PRINCIPAL = auto()
+    AUDIENCES = auto()
+    PRESENTER = auto()
+    CLAIM = auto()
+    HEADER = auto()
+    DESTINATION_IP = auto()
+    DESTINATION_PORT = auto()
+    SNI = auto()
+    FILTER_METADATA = auto()
+
+
+class ConditionKey(NamedTuple):
+    """An attribute; names: of a header, of nested claims, or of a filter and its metadata's key."""
+
+    attribute: Attribute
+    names: tuple[str, ...] = ()
+
+
+_PLAIN = {
+    "source.ip": Attribute.SOURCE_IP,
+    "remote.ip": Attribute.REMOTE_IP,
+    "source.namespace": Attribute.NAMESPACE,
+    "source.principal": Attribute.PRINCIPAL,
+    "source.serviceAccount": Attribute.SERVICE_ACCOUNT,
+    "source.trustDomain": Attribute.TRUST_DOMAIN,
+    "request.auth.principal": Attribute.REQUEST_PRINCIPAL,
+    "request.auth.audiences": Attribute.AUDIENCES,
+    "request.auth.presenter": Attribute.PRESENTER,
+    "destination.ip": Attribute.DESTINATION_IP,
+    "destination.port": Attribute.DESTINATION_PORT,
+    "connection.sni": Attribute.SNI,
+}
+_HEADERS, _CLAIMS, _FILTERS = "request.headers", "request.auth.claims", "experimental."
+_BRACKETS = re.compile(r"(?:\[[^\[\]]+\])+")
+KEYS = (*_PLAIN, f"{_HEADERS}[NAME]", f"{_CLAIMS}[NAME]", f"{_FILTERS}envoy.filters.FILTER[KEY]")
+OF_CALLERS = frozenset(
+    {
+        Attribute.SOURCE_IP,
+        Attribute.REMOTE_IP,
+        Attribute.NAMESPACE,
+        Attribute.PRINCIPAL,
+        Attribute.SERVICE_ACCOUNT,
+        Attribute.TRUST_DOMAIN,
+        Attribute.REQUEST_PRINCIPAL,
+        Attribute.AUDIENCES,
+        Attribute.PRESENTER,
+        Attribute.CLAIM,
+        Attribute.HEADER,
+    }
+)
+"""The attributes of callers and their requests; the others are of what is called."""
+OF_REQUESTS = frozenset(
+    {
+        Attribute.REQUEST_PRINCIPAL,
+        Attribute.AUDIENCES,
+        Attribute.PRESENTER,
+        Attribute.CLAIM,
+        Attribute.HEADER,
+    }
+)
+"""The attributes that only requests have, and no other connections."""
+OF_IDENTITIES = frozenset(
+    {
+        Attribute.NAMESPACE,
+        Attribute.PRINCIPAL,
+        Attribute.SERVICE_ACCOUNT,
+        Attribute.TRUST_DOMAIN,
+        Attribute.REQUEST_PRINCIPAL,
+        Attribute.AUDIENCES,
+        Attribute.PRESENTER,
+        Attribute.CLAIM,
+    }
+)
+"""The attributes that are not known yet when a provider is asked (CUSTOM)."""
+ADDRESSES = frozenset({Attribute.SOURCE_IP, Attribute.REMOTE_IP, Attribute.DESTINATION_IP})
+
+
+def parse_key(key: str) -> ConditionKey | None:
+    """Read a key; None if it is not one."""
+    plain = _PLAIN.get(key)
+    if plain is not None:
+        return ConditionKey(plain)
+    start, bracket, rest = key.partition("[")
+    rest = bracket + rest
+    if not _BRACKETS.fullmatch(rest):
+        return None
+    names = tuple(rest[1:-1].split("]["))
+    if start == _CLAIMS:
+        return ConditionKey(Attribute.CLAIM, names)
+    if start == _HEADERS and len(names) == 1:
+        name = names[0].removeprefix(":")
+        return ConditionKey(Attribute.HEADER, names) if is_header_name(name) else None
+    name = start.removeprefix(_FILTERS)
+    if start.startswith(_FILTERS) and name.startswith("envoy.filters.") and len(names) == 1:
+        return ConditionKey(Attribute.FILTER_METADATA, (name, names[0]))
+    return None

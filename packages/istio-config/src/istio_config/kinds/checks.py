@@ -1,0 +1,123 @@
+"""Checks that several kinds share: names, hosts, labels, exportTo, percentages, durations.
+
+Each says what is wrong in a sentence that begins after the field's name, or yields findings.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+
+from istio_config.addresses import is_host
+from istio_config.kinds.protocol import Protocol
+from mesh_configfile import Duration, FieldPath
+from mesh_configfile.shapes import Finding
+
+_DNS_LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+_WILDCARD_LABEL = re.compile(r"\*(-?[a-z0-9]([a-z0-9_-]{0,60}[a-z0-9])?)?", re.IGNORECASE)
+_LABEL_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~A-Za-z0-9-]+")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+
+
+def is_dns_label(text: str) -> bool:
+    """Tell whether this can name a namespace, a port or a subset."""
+    return _DNS_LABEL.fullmatch(text) is not None
+
+
+def is_wildcard_host(text: str) -> bool:
+    """Tell whether this is a host name, `*`, or a host name whose first label begins with `*`."""
+    first, dot, rest = text.partition(".")
+    if not first.startswith("*"):
+        return is_host(text)
+    return _WILDCARD_LABEL.fullmatch(first) is not None and (not dot or is_host(rest))
+
+
+def is_header_name(text: str) -> bool:
+    """Tell whether this can name a header, by RFC 9110."""
+    return _HEADER_NAME.fullmatch(text) is not None
+
+
+def has_control_characters(text: str) -> bool:
+    """Tell whether a text has characters that Envoy refuses in headers, such as line breaks."""
+    return _CONTROL.search(text) is not None
+
+
+def several_given(path: FieldPath, choices: Mapping[str, object]) -> Iterator[Finding]:
+    """Yield that more than one of these fields is given, of which one at most may be."""
+    given = [name for name, value in choices.items() if value is not None]
+    if len(given) > 1:
+        yield path, f"has {' and '.join(given)}: keep one"
+
+
+def export_to_mistakes(
+    export_to: Iterable[str], namespace: str, path: FieldPath = ("exportTo",)
+) -> Iterator[Finding]:
+    """Yield what is wrong with the namespaces that an object in `namespace` is exported to."""
+    values = tuple(export_to)
+    seen: set[str] = set()
+    for index, each in enumerate(values):
+        named = namespace if each == "." else each
+        if each not in (".", "*", "~") and not is_dns_label(each):
+            yield (
+                (*path, index),
+                (
+                    f'"{each}" is not a namespace; write a name, "." for this one, "*" for all or '
+                    '"~" for none'
+                ),
+            )
+        elif named in seen:
+            yield (*path, index), f'"{each}" is given twice'
+        elif each in ("*", "~") and len(values) > 1:
+            yield (*path, index), f'"{each}" must stand alone'
+        seen.add(named)
+
+
+def port_name_warning(protocol: str, name: str, *, elsewhere: str = "") -> str | None:
+    """Return what to know of a port that has a protocol in its name alone, or None.
+
+    elsewhere: how such a port is taken where connections are not captured, if that is one thing.
+    """
+    named = Protocol.of_name(name)
+    if protocol or named is None:
+        return None
+    return (
+        f'the name "{name}" declares no protocol: where connections are captured it is found out '
+        f"by their first bytes{elsewhere}; write protocol: {named} if that is meant"
+    )
+
+
+def label_mistakes(labels: Mapping[str, str], path: FieldPath) -> Iterator[Finding]:
+    """Yield what is wrong with labels, as Kubernetes spells them."""
+    for key, value in labels.items():
+        prefix, slash, name = key.rpartition("/")
+        if not _LABEL_NAME.fullmatch(name) or (slash and not is_host(prefix)):
+            yield (*path, key), f'"{key}" is not the key of a label'
+        if value and not _LABEL_NAME.fullmatch(value):
+            yield (*path, key), f'"{value}" is not the value of a label'
+
+
+def selector_mistakes(labels: Mapping[str, str], path: FieldPath) -> Iterator[Finding]:
+    """Yield what is wrong with the labels by which a selector chooses: no value is a pattern."""
+    for key, value in labels.items():
+        if not key:
+            yield (*path, key), "the key of a label is empty"
+        elif "*" in key + value:
+            yield (*path, key), f'"{key}: {value}" has a wildcard; a selector takes exact values'
+
+
+def percent_mistake(value: float) -> str | None:
+    """Return what is wrong with a percentage, or None."""
+    if not 0 <= value <= 100:
+        return f"must be from 0 to 100, found {value:g}"
+    if 0 < value < 0.0001:
+        return f"must be 0 or at least 0.0001, found {value:g}"
+    return None
+
+
+def duration_mistake(value: Duration) -> str | None:
+    """Return what is wrong with a duration that must be of whole milliseconds, or None."""
+    nanoseconds = round(value * 1_000_000_000)
+    if nanoseconds < 1_000_000:
+        return "must be at least 1ms"
+    if nanoseconds % 1_000_000:
+        return "must be of whole milliseconds"
+    return None

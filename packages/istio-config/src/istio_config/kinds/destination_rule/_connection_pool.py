@@ -1,0 +1,68 @@
+"""How many connections and requests a client has open to a service, and for how long.
+
+Sidecar has the same settings for what comes in. Source: Istio's API, networking/v1.
+"""
+
+from enum import StrEnum
+from typing import Annotated, TypeAlias
+
+import msgspec
+
+from istio_config.kinds.fields import SpecFields
+from mesh_configfile import Duration
+
+Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
+
+
+class TcpKeepalive(SpecFields, frozen=True):
+    """The probes that keep an idle connection open, in whole seconds."""
+
+    probes: Count | None = None
+    time: Duration | None = None
+    interval: Duration | None = None
+
+
+class TcpSettings(SpecFields, frozen=True):
+    """Limits of connections, whatever they carry."""
+
+    max_connections: Count = 0
+    connect_timeout: Duration | None = None
+    tcp_keepalive: TcpKeepalive | None = None
+    max_connection_duration: Duration | None = None
+    idle_timeout: Duration | None = None
+
+
+class H2UpgradePolicy(StrEnum):
+    """Whether connections over which clients speak HTTP/1.1 become HTTP/2."""
+
+    DEFAULT = "DEFAULT"
+    DO_NOT_UPGRADE = "DO_NOT_UPGRADE"
+    UPGRADE = "UPGRADE"
+
+
+class Http2KeepAlive(SpecFields, frozen=True):
+    """The pings that keep an HTTP/2 connection open."""
+
+    interval: Duration | None = None
+    timeout: Duration | None = None
+
+
+class HttpSettings(SpecFields, frozen=True):
+    """Limits of requests. 0 is no limit, as in Istio."""
+
+    http1_max_pending_requests: Count = 0
+    http2_max_requests: Count = 0
+    max_requests_per_connection: Count = 0
+    max_retries: Count = 0
+    idle_timeout: Duration | None = None
+    h2_upgrade_policy: H2UpgradePolicy = H2UpgradePolicy.DEFAULT
+    use_client_protocol: bool = False
+    max_concurrent_streams: Count = 0
+    http2_keep_alive: Http2KeepAlive | None = None
+
+
+class ConnectionPool(SpecFields, frozen=True):
+    """Limits of connections and of requests."""
+
+    tcp: TcpSettings | None = None
+    http: HttpSettings | None = None

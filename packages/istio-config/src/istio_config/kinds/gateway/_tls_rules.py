@@ -1,0 +1,199 @@
+"""Rules on the TLS settings of a gateway's servers: mistakes and warnings.
+
+Ciphers and hashes that Envoy refuses would make it refuse the whole listener.
+"""
+
+import base64
+import binascii
+import re
+from collections.abc import Iterator
+
+from istio_config.kinds.gateway._spec import ServerTlsSettings, TlsMode, TlsProtocol
+from mesh_configfile.shapes import Finding
+
+CIPHERS = frozenset(
+    {
+        "ECDHE-ECDSA-AES128-GCM-SHA256",
+        "ECDHE-RSA-AES128-GCM-SHA256",
+        "ECDHE-ECDSA-AES256-GCM-SHA384",
+        "ECDHE-RSA-AES256-GCM-SHA384",
+        "ECDHE-ECDSA-CHACHA20-POLY1305",
+        "ECDHE-RSA-CHACHA20-POLY1305",
+        "ECDHE-ECDSA-AES128-SHA",
+        "ECDHE-RSA-AES128-SHA",
+        "ECDHE-ECDSA-AES256-SHA",
+        "ECDHE-RSA-AES256-SHA",
+        "AES128-GCM-SHA256",
+        "AES256-GCM-SHA384",
+        "AES128-SHA",
+        "AES256-SHA",
+    }
+)
+"""The cipher suites below TLS 1.3 that Envoy knows."""
+
+MOST_CERTIFICATES = 2
+"""Istio's bound on certificates of one server: one with an RSA key, one with an ECDSA key."""
+
+_HASH = re.compile(r"(?:[0-9a-fA-F]{2}:?){31}[0-9a-fA-F]{2}")
+_VERSIONS = tuple(TlsProtocol)
+_OLD = (TlsProtocol.TLSV1_0, TlsProtocol.TLSV1_1)
+_FILES = ("server_certificate", "private_key", "ca_certificates", "ca_crl")
+
+
+def tls_mistakes(tls: ServerTlsSettings) -> Iterator[Finding]:
+    """Yield what is wrong with the settings of a server that speaks TLS; paths start below them."""
+    match tls.mode:
+        case TlsMode.SIMPLE | TlsMode.MUTUAL | TlsMode.OPTIONAL_MUTUAL:
+            yield from _sources(tls)
+            yield from _certificates(tls)
+            yield from _roots(tls)
+        case TlsMode.ISTIO_MUTUAL:
+            for name in _given(tls):
+                yield (name,), "mode ISTIO_MUTUAL uses the router's own certificate: remove this"
+        case TlsMode.PASSTHROUGH | TlsMode.AUTO_PASSTHROUGH:
+            pass  # certificates there are told by a warning
+    low, high = tls.min_protocol_version, tls.max_protocol_version
+    if TlsProtocol.TLS_AUTO not in (low, high) and _VERSIONS.index(low) > _VERSIONS.index(high):
+        yield ("minProtocolVersion",), f"{low} is above maxProtocolVersion {high}"
+    if low is TlsProtocol.TLS_AUTO and high in _OLD:
+        yield ("maxProtocolVersion",), f"{high} needs minProtocolVersion, which is TLSV1_2 else"
+    for index, text in enumerate(tls.verify_certificate_spki):
+        if not _is_spki(text):
+            yield (
+                ("verifyCertificateSpki", index),
+                "is not a SHA-256 hash in base64, which has 44 characters",
+            )
+    for index, text in enumerate(tls.verify_certificate_hash):
+        if not _HASH.fullmatch(text) or (":" in text and len(text) != 95):
+            yield (
+                ("verifyCertificateHash", index),
+                "is not a SHA-256 hash in hexadecimal: 64 digits, or 32 pairs with colons between",
+            )
+
+
+def _sources(tls: ServerTlsSettings) -> Iterator[Finding]:
+    sources = [
+        name
+        for name, given in (
+            ("credentialName", tls.credential_name),
+            ("credentialNames", tls.credential_names),
+            ("tlsCertificates", tls.tls_certificates),
+            ("serverCertificate", tls.server_certificate or tls.private_key),
+        )
+        if given
+    ]
+    for field, name in (
+        *((("credentialName",), each) for each in (tls.credential_name,)),
+        *((("credentialNames", at), each) for at, each in enumerate(tls.credential_names)),
+        (("caCertCredentialName",), tls.ca_cert_credential_name),
+    ):
+        if "/" in name:
+            yield field, f'"{name}" is not the name of a Secret; write that alone'
+    if not sources:
+        yield (
+            ("mode",),
+            (
+                f"{tls.mode} needs a certificate: give credentialName, or serverCertificate and "
+                "privateKey"
+            ),
+        )
+    if len(sources) > 1:
+        yield (
+            (sources[1],),
+            f"stands beside {sources[0]}: a server takes its certificates from one of them",
+        )
+
+
+def _certificates(tls: ServerTlsSettings) -> Iterator[Finding]:
+    if tls.server_certificate and not tls.private_key:
+        yield ("privateKey",), "is missing beside serverCertificate"
+    if tls.private_key and not tls.server_certificate:
+        yield ("serverCertificate",), "is missing beside privateKey"
+    for index, each in enumerate(tls.tls_certificates):
+        for name, value in (
+            ("serverCertificate", each.server_certificate),
+            ("privateKey", each.private_key),
+        ):
+            if not value:
+                yield ("tlsCertificates", index, name), "is missing"
+
+
+def _roots(tls: ServerTlsSettings) -> Iterator[Finding]:
+    by_secret = bool(tls.credentials or tls.ca_cert_credential_name)
+    if tls.credentials and tls.ca_certificates:
+        yield (
+            ("caCertificates",),
+            "stands beside credentialName: the secret holds the CA certificates",
+        )
+    if tls.ca_cert_credential_name and tls.ca_certificates:
+        yield ("caCertificates",), "stands beside caCertCredentialName: keep one of the two"
+    if tls.mode.asks_for_client_certificates and not tls.insecure_skip_verify:
+        of_files = tls.ca_certificates or any(e.ca_certificates for e in tls.tls_certificates)
+        if not by_secret and not of_files:
+            yield (
+                ("caCertificates",),
+                f"is missing: {tls.mode} checks clients' certificates by it",
+            )
+    if tls.ca_crl and tls.mode is TlsMode.SIMPLE:
+        yield ("caCrl",), "mode SIMPLE asks clients for no certificate that could be revoked"
+    elif tls.ca_crl and by_secret:
+        yield ("caCrl",), "stands beside a secret, which holds the list in its key ca.crl"
+
+
+def _given(tls: ServerTlsSettings) -> Iterator[str]:
+    """Yield the names of the fields that say which certificates are shown or believed."""
+    named = (*_FILES, "credential_name", "credential_names", "tls_certificates")
+    for name in (*named, "ca_cert_credential_name"):
+        if getattr(tls, name):
+            first, *others = name.split("_")
+            yield first + "".join(each.capitalize() for each in others)
+
+
+def _is_spki(text: str) -> bool:
+    try:
+        return len(base64.b64decode(text, validate=True)) == 32
+    except binascii.Error:
+        return False
+
+
+def tls_warnings(tls: ServerTlsSettings) -> Iterator[Finding]:
+    """Yield what has no effect, or one that is hardly meant; paths start below the settings."""
+    if not tls.mode.terminates:
+        for name in _given(tls):
+            yield (name,), f"has no effect in mode {tls.mode}, which does not end TLS"
+    if len(tls.credential_names) > MOST_CERTIFICATES or (
+        len(tls.tls_certificates) > MOST_CERTIFICATES
+    ):
+        name = "credentialNames" if tls.credential_names else "tlsCertificates"
+        yield (name,), "has three or more certificates: only the first two are used"
+    yield from _cipher_warnings(tls)
+    if tls.min_protocol_version in _OLD and not tls.cipher_suites:
+        yield (
+            ("minProtocolVersion",),
+            (
+                f"{tls.min_protocol_version} needs cipherSuites that clients of it know; without "
+                "them the least is in effect TLSV1_2"
+            ),
+        )
+    if not tls.mode.asks_for_client_certificates:
+        for name, given in (
+            ("subjectAltNames", tls.subject_alt_names and tls.mode is not TlsMode.ISTIO_MUTUAL),
+            ("verifyCertificateSpki", tls.verify_certificate_spki),
+            ("verifyCertificateHash", tls.verify_certificate_hash),
+            ("insecureSkipVerify", tls.insecure_skip_verify),
+        ):
+            if given:
+                yield (
+                    (name,),
+                    f"has no effect in mode {tls.mode}: clients are not checked by it",
+                )
+
+
+def _cipher_warnings(tls: ServerTlsSettings) -> Iterator[Finding]:
+    seen: set[str] = set()
+    for index, cipher in enumerate(tls.cipher_suites):
+        if cipher not in CIPHERS:
+            yield ("cipherSuites", index), f'"{cipher}" is not known to Envoy: it is left out'
+        elif cipher in seen:
+            yield ("cipherSuites", index), f'"{cipher}" stands there twice'
+        seen.add(cipher)

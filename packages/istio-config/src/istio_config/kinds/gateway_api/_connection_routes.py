@@ -1,0 +1,93 @@
+"""TLSRoute and TCPRoute: how connections are routed, by the name in their TLS or by port.
+
+Source: the Gateway API, v1 and v1alpha2.
+"""
+
+from collections.abc import Iterator
+
+from istio_config.kinds.fields import SpecFields, Text
+from istio_config.kinds.gateway_api._names import GROUP
+from istio_config.kinds.gateway_api._references import (
+    BackendReference,
+    ParentReference,
+    check_backends,
+    check_parents,
+)
+from istio_config.kinds.gateway_api._route_rules import (
+    check_hostnames,
+    check_rules,
+    lacking_default_gateways,
+    without_parents,
+)
+from istio_config.kinds.kind import Kind
+from istio_config.kinds.metadata import Metadata
+from mesh_configfile.shapes import Finding
+
+
+class ConnectionRule(SpecFields, frozen=True):
+    """The backends of the connections."""
+
+    backend_refs: tuple[BackendReference, ...]
+    name: Text | None = None
+
+
+class TlsRouteSpec(SpecFields, frozen=True):
+    """How TLS connections to some hosts are routed that reach the parents."""
+
+    rules: tuple[ConnectionRule, ...]
+    parent_refs: tuple[ParentReference, ...] = ()
+    use_default_gateways: str = "None"
+    hostnames: tuple[Text, ...] = ()
+
+
+class TcpRouteSpec(SpecFields, frozen=True):
+    """How connections are routed that reach the parents."""
+
+    rules: tuple[ConnectionRule, ...]
+    parent_refs: tuple[ParentReference, ...] = ()
+    use_default_gateways: str = "None"
+
+
+def _validate(spec: TlsRouteSpec | TcpRouteSpec, _metadata: Metadata) -> Iterator[Finding]:
+    yield from check_parents(spec.parent_refs)
+    if isinstance(spec, TlsRouteSpec):
+        yield from check_hostnames(spec.hostnames)
+    yield from check_rules([each.name for each in spec.rules], least=1)
+    if len(spec.rules) > 1:
+        yield (
+            ("rules", 1),
+            "can never be reached: the first rule has all connections; put the backends there",
+        )
+    for index, rule in enumerate(spec.rules):
+        place = ("rules", index)
+        if not rule.backend_refs:
+            yield (*place, "backendRefs"), "must have one entry at least"
+        yield from check_backends(rule.backend_refs, place)
+
+
+def _lacks(spec: TlsRouteSpec | TcpRouteSpec, _metadata: Metadata) -> Iterator[Finding]:
+    yield from lacking_default_gateways(spec.use_default_gateways)
+
+
+def _warn(spec: TlsRouteSpec | TcpRouteSpec, _metadata: Metadata) -> Iterator[Finding]:
+    yield from without_parents(spec.parent_refs)
+
+
+TLS_ROUTE = Kind(
+    name="TLSRoute",
+    group=GROUP,
+    versions=("v1", "v1alpha3", "v1alpha2"),
+    spec=TlsRouteSpec,
+    validate=_validate,
+    warn=_warn,
+    lacks=_lacks,
+)
+TCP_ROUTE = Kind(
+    name="TCPRoute",
+    group=GROUP,
+    versions=("v1", "v1alpha2"),
+    spec=TcpRouteSpec,
+    validate=_validate,
+    warn=_warn,
+    lacks=_lacks,
+)

@@ -1,0 +1,224 @@
+"""The rules of the Gateway API for filters: which may stand together, and what each needs."""
+
+import re
+from collections.abc import Iterator, Sequence
+
+from istio_config.kinds.checks import has_control_characters
+from istio_config.kinds.gateway_api._headers import check_filter
+from istio_config.kinds.gateway_api._http_filters import (
+    Cors,
+    FilterType,
+    GrpcFilter,
+    HttpFilter,
+    Mirror,
+    PathModifier,
+    PathModifierType,
+    Redirect,
+    UrlRewrite,
+)
+from istio_config.kinds.gateway_api._names import wrong_header_name, wrong_hostname
+from istio_config.kinds.gateway_api._references import check_backend
+from mesh_configfile import FieldPath
+from mesh_configfile.shapes import Finding
+
+MOST_FILTERS = 16
+REDIRECT_CODES = (301, 302, 303, 307, 308)
+METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH")
+NOT_SUPPORTED = "is not supported here; remove it"
+
+_FIELDS = {
+    FilterType.REQUEST_HEADER_MODIFIER: "request_header_modifier",
+    FilterType.RESPONSE_HEADER_MODIFIER: "response_header_modifier",
+    FilterType.REQUEST_MIRROR: "request_mirror",
+    FilterType.REQUEST_REDIRECT: "request_redirect",
+    FilterType.URL_REWRITE: "url_rewrite",
+    FilterType.CORS: "cors",
+    FilterType.EXTERNAL_AUTH: "external_auth",
+    FilterType.EXTENSION_REF: "extension_ref",
+}
+_OF_GRPC = (
+    FilterType.REQUEST_HEADER_MODIFIER,
+    FilterType.RESPONSE_HEADER_MODIFIER,
+    FilterType.REQUEST_MIRROR,
+    FilterType.EXTENSION_REF,
+)
+_OF_BACKENDS = (FilterType.REQUEST_HEADER_MODIFIER, FilterType.RESPONSE_HEADER_MODIFIER)
+_REPEATABLE = (FilterType.REQUEST_MIRROR, FilterType.EXTENSION_REF)
+_ORIGIN = re.compile(r"\*|[a-zA-Z][a-zA-Z0-9+.-]*://(\*|(\*\.)?[A-Za-z0-9.-]+)(:[0-9]{1,5})?")
+
+
+def check_filters(
+    filters: Sequence[HttpFilter | GrpcFilter],
+    place: FieldPath,
+    *,
+    prefix: bool = False,
+    of_backend: bool = False,
+) -> Iterator[Finding]:
+    """Yield what is wrong with the filters of a rule or of a backend.
+
+    prefix: whether the rule has exactly one match, by a prefix, which can be replaced.
+    """
+    if len(filters) > MOST_FILTERS:
+        yield place, f"has {len(filters)} entries; {MOST_FILTERS} are allowed"
+    seen: set[FilterType] = set()
+    for index, each in enumerate(filters):
+        path = (*place, index)
+        if each.type in seen and each.type not in _REPEATABLE:
+            yield path, f"a second {each.type.value}; a rule has one: put the two together"
+        seen.add(each.type)
+        if isinstance(each, GrpcFilter) and each.type not in _OF_GRPC:
+            yield (*path, "type"), f"{each.type.value} is not a filter of a GRPCRoute"
+        elif of_backend and each.type not in _OF_BACKENDS:
+            yield (
+                (*path, "type"),
+                f"{each.type.value} is not supported at one backend; give it to the whole rule",
+            )
+        else:
+            yield from _check_filter(each, path, prefix=prefix)
+    if {FilterType.REQUEST_REDIRECT, FilterType.URL_REWRITE} <= seen:
+        yield place, "RequestRedirect and URLRewrite exclude each other: keep one"
+
+
+def _check_filter(
+    each: HttpFilter | GrpcFilter, place: FieldPath, *, prefix: bool
+) -> Iterator[Finding]:
+    for kind, field in _FIELDS.items():
+        value = getattr(each, field, None)
+        if value is not None and kind is not each.type:
+            yield (
+                (*place, _camel(field)),
+                f"can't stand in a filter of type {each.type.value}; it is for {kind.value}",
+            )
+        elif value is None and kind is each.type:
+            yield place, f"a filter of type {kind.value} needs the field {_camel(field)}"
+    if each.type in (FilterType.EXTENSION_REF, FilterType.EXTERNAL_AUTH):
+        yield (*place, "type"), f"{each.type.value} {NOT_SUPPORTED}"
+    if each.request_header_modifier is not None:
+        yield from check_filter(each.request_header_modifier, (*place, "requestHeaderModifier"))
+    if each.response_header_modifier is not None:
+        yield from check_filter(each.response_header_modifier, (*place, "responseHeaderModifier"))
+    if each.request_mirror is not None:
+        yield from _check_mirror(each.request_mirror, (*place, "requestMirror"))
+    if isinstance(each, HttpFilter):
+        if each.request_redirect is not None:
+            yield from _check_redirect(
+                each.request_redirect, (*place, "requestRedirect"), prefix=prefix
+            )
+        if each.url_rewrite is not None:
+            yield from _check_url(each.url_rewrite, (*place, "urlRewrite"), prefix=prefix)
+        if each.cors is not None:
+            yield from _check_cors(each.cors, (*place, "cors"))
+
+
+def _camel(field: str) -> str:
+    first, *others = field.split("_")
+    return first + "".join(each.capitalize() for each in others)
+
+
+def _check_mirror(mirror: Mirror, place: FieldPath) -> Iterator[Finding]:
+    yield from check_backend(mirror.backend_ref, (*place, "backendRef"))
+    if mirror.percent is not None and mirror.fraction is not None:
+        yield place, "percent and fraction exclude each other: keep one"
+    if mirror.fraction is not None and mirror.fraction.numerator > mirror.fraction.denominator:
+        yield (
+            (*place, "fraction"),
+            (
+                f"the numerator {mirror.fraction.numerator} is greater than the denominator "
+                f"{mirror.fraction.denominator}"
+            ),
+        )
+
+
+def _check_redirect(redirect: Redirect, place: FieldPath, *, prefix: bool) -> Iterator[Finding]:
+    if redirect.scheme is not None and redirect.scheme not in ("http", "https"):
+        yield (*place, "scheme"), f'expected http or https, found "{redirect.scheme}"'
+    if redirect.status_code not in REDIRECT_CODES:
+        codes = ", ".join(map(str, REDIRECT_CODES))
+        yield (*place, "statusCode"), f"expected one of {codes}, found {redirect.status_code}"
+    yield from _check_url(redirect, place, prefix=prefix)
+
+
+def _check_url(
+    change: Redirect | UrlRewrite, place: FieldPath, *, prefix: bool
+) -> Iterator[Finding]:
+    if change.hostname is not None and (
+        text := wrong_hostname(change.hostname, allow_wildcard=False)
+    ):
+        yield (*place, "hostname"), text
+    if change.path is not None:
+        yield from _check_path(change.path, (*place, "path"), prefix=prefix)
+
+
+def _check_path(path: PathModifier, place: FieldPath, *, prefix: bool) -> Iterator[Finding]:
+    by_prefix = path.type is PathModifierType.REPLACE_PREFIX_MATCH
+    wanted, other = (
+        (path.replace_prefix_match, path.replace_full_path)
+        if by_prefix
+        else (path.replace_full_path, path.replace_prefix_match)
+    )
+    names = ("replacePrefixMatch", "replaceFullPath")
+    wanted_name, other_name = names if by_prefix else names[::-1]
+    if wanted is None:
+        yield place, f"the type {path.type.value} needs the field {wanted_name}"
+    elif len(wanted) > 1024:
+        yield (*place, wanted_name), "is longer than 1024 characters"
+    elif has_control_characters(wanted):
+        yield (*place, wanted_name), "must be one line of text"
+    if other is not None:
+        yield (*place, other_name), f"can't stand beside the type {path.type.value}"
+    if by_prefix and not prefix:
+        yield (
+            (*place, "type"),
+            (
+                "ReplacePrefixMatch needs exactly one match in the rule, with a path of type "
+                "PathPrefix"
+            ),
+        )
+
+
+def _check_cors(cors: Cors, place: FieldPath) -> Iterator[Finding]:
+    for index, origin in enumerate(cors.allow_origins):
+        if not _ORIGIN.fullmatch(origin):
+            yield (
+                (*place, "allowOrigins", index),
+                (
+                    f'"{origin}" is not an origin such as https://shop.example.com or '
+                    "https://*.example.com"
+                ),
+            )
+    for index, method in enumerate(cors.allow_methods):
+        if method not in (*METHODS, "*"):
+            yield (
+                (*place, "allowMethods", index),
+                f'expected one of {", ".join(METHODS)} or *, found "{method}"',
+            )
+    for field, values in (
+        ("allowOrigins", cors.allow_origins),
+        ("allowMethods", cors.allow_methods),
+        ("allowHeaders", cors.allow_headers),
+    ):
+        if "*" in values and len(values) > 1:
+            yield (*place, field), '"*" stands alone: it is all of them'
+    for field, values in (
+        ("allowHeaders", cors.allow_headers),
+        ("exposeHeaders", cors.expose_headers),
+    ):
+        for index, name in enumerate(values):
+            if text := wrong_header_name(name):
+                yield (*place, field, index), text
+
+
+def vain_changes(filters: Sequence[HttpFilter | GrpcFilter], place: FieldPath) -> Iterator[Finding]:
+    """Yield the changes of the header Host that Envoy does not make: all but its new value."""
+    for index, each in enumerate(filters):
+        request, response = each.request_header_modifier, each.response_header_modifier
+        lists = [("requestHeaderModifier", "remove", request.remove)] if request else []
+        if response is not None:
+            for field, headers in (("set", response.set), ("add", response.add)):
+                lists.append(("responseHeaderModifier", field, tuple(one.name for one in headers)))
+            lists.append(("responseHeaderModifier", "remove", response.remove))
+        for modifier, field, names in lists:
+            for number, name in enumerate(names):
+                if name.lower() == "host":
+                    path = (*place, index, modifier, field, number)
+                    yield path, "has no effect: a request has a Host, and an answer has none"

@@ -1,0 +1,155 @@
+"""GRPCRoute: how gRPC calls are routed, by service, method and headers.
+
+Source: the Gateway API, v1.
+"""
+
+import re
+from collections.abc import Iterator
+
+from istio_config.kinds._regular_expressions import Expression, cost_mistakes, regex_mistake
+from istio_config.kinds.fields import SpecFields, Text, Unchecked
+from istio_config.kinds.gateway_api._filter_rules import check_filters
+from istio_config.kinds.gateway_api._headers import (
+    MatchType,
+    ValueMatch,
+    check_matches,
+    expressions_of,
+)
+from istio_config.kinds.gateway_api._http_filters import GrpcFilter
+from istio_config.kinds.gateway_api._names import GROUP
+from istio_config.kinds.gateway_api._references import (
+    MAX_BACKENDS,
+    BackendReference,
+    ParentReference,
+    check_backend,
+    check_parents,
+)
+from istio_config.kinds.gateway_api._route_rules import (
+    check_hostnames,
+    check_rules,
+    lacking_in_requests,
+    vain_in_requests,
+)
+from istio_config.kinds.kind import Kind
+from istio_config.kinds.metadata import Metadata
+from mesh_configfile import FieldPath
+from mesh_configfile.shapes import Finding
+
+_SERVICE = re.compile(r"\.?[A-Za-z_][A-Za-z_0-9]*(\.[A-Za-z_][A-Za-z_0-9]*)*")
+_METHOD = re.compile(r"[A-Za-z_][A-Za-z_0-9]*")
+
+
+class MethodMatch(SpecFields, frozen=True):
+    """A condition on the service and the method that is called; one of them at least."""
+
+    type: MatchType = MatchType.EXACT
+    service: str | None = None
+    method: str | None = None
+
+
+class GrpcMatch(SpecFields, frozen=True):
+    """A condition on calls: all that is given must hold."""
+
+    method: MethodMatch | None = None
+    headers: tuple[ValueMatch, ...] = ()
+
+
+class GrpcBackend(BackendReference, frozen=True):
+    """A backend with its share of the calls, and changes of those."""
+
+    filters: tuple[GrpcFilter, ...] = ()
+
+
+class GrpcRule(SpecFields, frozen=True):
+    """Some calls, and what is done with them."""
+
+    name: Text | None = None
+    matches: tuple[GrpcMatch, ...] = ()
+    filters: tuple[GrpcFilter, ...] = ()
+    backend_refs: tuple[GrpcBackend, ...] = ()
+    session_persistence: Unchecked = None
+
+    @property
+    def all_matches(self) -> tuple[GrpcMatch, ...]:
+        """The matches; without any, all calls."""
+        return self.matches or (GrpcMatch(),)
+
+
+class GrpcRouteSpec(SpecFields, frozen=True):
+    """How calls are routed that reach the parents."""
+
+    parent_refs: tuple[ParentReference, ...] = ()
+    use_default_gateways: str = "None"
+    hostnames: tuple[Text, ...] = ()
+    rules: tuple[GrpcRule, ...] = ()
+
+
+def _validate(spec: GrpcRouteSpec, _metadata: Metadata) -> Iterator[Finding]:
+    yield from check_parents(spec.parent_refs)
+    yield from check_hostnames(spec.hostnames)
+    yield from check_rules(
+        [each.name for each in spec.rules], [len(each.matches) for each in spec.rules]
+    )
+    for index, rule in enumerate(spec.rules):
+        yield from _check_rule(rule, ("rules", index))
+    yield from cost_mistakes(_expressions(spec))
+
+
+def _expressions(spec: GrpcRouteSpec) -> Iterator[Expression]:
+    for number, rule in enumerate(spec.rules):
+        for index, match in enumerate(rule.matches):
+            place = ("rules", number, "matches", index)
+            if match.method is not None and match.method.type is MatchType.REGULAR_EXPRESSION:
+                text = (match.method.service or "") + (match.method.method or "")
+                yield Expression((*place, "method"), text)
+            yield from expressions_of(match.headers, (*place, "headers"))
+
+
+def _check_rule(rule: GrpcRule, place: FieldPath) -> Iterator[Finding]:
+    for index, match in enumerate(rule.matches):
+        path = (*place, "matches", index)
+        if match.method is not None:
+            yield from _check_method(match.method, (*path, "method"))
+        yield from check_matches(match.headers, (*path, "headers"))
+        for number, each in enumerate(match.headers):
+            if each.type is MatchType.REGULAR_EXPRESSION and (text := regex_mistake(each.value)):
+                yield (*path, "headers", number, "value"), text
+    yield from check_filters(rule.filters, (*place, "filters"))
+    if len(rule.backend_refs) > MAX_BACKENDS:
+        yield (
+            (*place, "backendRefs"),
+            f"has {len(rule.backend_refs)} entries; {MAX_BACKENDS} are allowed",
+        )
+    for index, backend in enumerate(rule.backend_refs):
+        where = (*place, "backendRefs", index)
+        yield from check_backend(backend, where)
+        yield from check_filters(backend.filters, (*where, "filters"), of_backend=True)
+
+
+def _check_method(match: MethodMatch, place: FieldPath) -> Iterator[Finding]:
+    if not match.service and not match.method:
+        yield place, "needs a service, a method or both"
+    for field, value, pattern in (
+        ("service", match.service, _SERVICE),
+        ("method", match.method, _METHOD),
+    ):
+        if not value:
+            continue
+        if len(value) > 1024:
+            yield (*place, field), "is longer than 1024 characters"
+        elif match.type is MatchType.REGULAR_EXPRESSION:
+            if text := regex_mistake(value):
+                yield (*place, field), text
+        elif not pattern.fullmatch(value):
+            yield (*place, field), f'"{value}" can\'t be the name of a {field} of gRPC'
+
+
+GRPC_ROUTE = Kind(
+    name="GRPCRoute",
+    group=GROUP,
+    versions=("v1", "v1alpha2"),
+    spec=GrpcRouteSpec,
+    validate=_validate,
+    warn=vain_in_requests,
+    lacks=lacking_in_requests,
+)

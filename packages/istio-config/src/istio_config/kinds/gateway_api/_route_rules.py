@@ -1,0 +1,133 @@
+"""The rules of the Gateway API that hold for several kinds of routes."""
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+from istio_config.kinds.gateway_api._filter_rules import vain_changes
+from istio_config.kinds.gateway_api._headers import ValueMatch
+from istio_config.kinds.gateway_api._http_filters import GrpcFilter, HttpFilter
+from istio_config.kinds.gateway_api._names import wrong_hostname, wrong_section_name
+from istio_config.kinds.gateway_api._references import ParentReference
+from istio_config.kinds.metadata import Metadata
+from mesh_configfile import FieldPath
+from mesh_configfile.shapes import Finding
+
+MOST_RULES = 16
+MOST_HOSTNAMES = 16
+MOST_MATCHES = 64
+MOST_MATCHES_IN_ALL = 128
+
+_NO_PERSISTENCE = (
+    "session persistence is not supported yet (a DestinationRule's consistentHash by a cookie "
+    "does much the same)"
+)
+
+
+class _Match(Protocol):
+    @property
+    def headers(self) -> Sequence[ValueMatch]: ...
+
+
+class _Backend(Protocol):
+    @property
+    def filters(self) -> Sequence[HttpFilter | GrpcFilter]: ...
+
+
+class _Rule(Protocol):
+    @property
+    def matches(self) -> Sequence[_Match]: ...
+    @property
+    def filters(self) -> Sequence[HttpFilter | GrpcFilter]: ...
+    @property
+    def backend_refs(self) -> Sequence[_Backend]: ...
+    @property
+    def session_persistence(self) -> object: ...
+
+
+class RequestRoute(Protocol):
+    """How requests, or calls of gRPC, are routed."""
+
+    @property
+    def parent_refs(self) -> Sequence[ParentReference]: ...
+    @property
+    def use_default_gateways(self) -> str: ...
+    @property
+    def rules(self) -> Sequence[_Rule]: ...
+
+
+def lacking_in_requests(spec: RequestRoute, _metadata: Metadata) -> Iterator[Finding]:
+    """Yield what a route of requests asks for and is not supported."""
+    yield from lacking_default_gateways(spec.use_default_gateways)
+    for index, rule in enumerate(spec.rules):
+        if rule.session_persistence is not None:
+            yield ("rules", index, "sessionPersistence"), _NO_PERSISTENCE
+
+
+def vain_in_requests(spec: RequestRoute, _metadata: Metadata) -> Iterator[Finding]:
+    """Yield what has no effect in a route of requests."""
+    yield from without_parents(spec.parent_refs)
+    for index, rule in enumerate(spec.rules):
+        yield from vain_changes(rule.filters, ("rules", index, "filters"))
+        for number, backend in enumerate(rule.backend_refs):
+            where = ("rules", index, "backendRefs", number, "filters")
+            yield from vain_changes(backend.filters, where)
+        for number, match in enumerate(rule.matches):
+            place = ("rules", index, "matches", number)
+            yield from _repeated_names(match.headers, (*place, "headers"))
+
+
+def without_parents(parents: Sequence[ParentReference]) -> Iterator[Finding]:
+    """Yield that a route is attached to nothing."""
+    if not parents:
+        yield ("parentRefs",), "is empty: the route has no effect"
+
+
+def lacking_default_gateways(choice: str) -> Iterator[Finding]:
+    """Yield that a route can't attach to a default Gateway."""
+    if choice != "None":
+        yield ("useDefaultGateways",), "a default Gateway is not supported yet"
+
+
+def check_hostnames(hostnames: Sequence[str]) -> Iterator[Finding]:
+    """Yield what is wrong with the hostnames of a route."""
+    if len(hostnames) > MOST_HOSTNAMES:
+        yield ("hostnames",), f"has {len(hostnames)} entries; {MOST_HOSTNAMES} are allowed"
+    for index, each in enumerate(hostnames):
+        if text := wrong_hostname(each):
+            yield ("hostnames", index), text
+
+
+def check_rules(
+    names: Sequence[str | None], matches: Sequence[int] = (), *, least: int = 0
+) -> Iterator[Finding]:
+    """Yield what is wrong with the rules as a whole, given their names and numbers of matches."""
+    if not least <= len(names) <= MOST_RULES:
+        number = f"{least} to {MOST_RULES}" if least else f"{MOST_RULES} at most"
+        yield ("rules",), f"has {len(names)} entries; there may be {number}"
+    known: set[str] = set()
+    for index, name in enumerate(names):
+        if name is None:
+            continue
+        place = ("rules", index, "name")
+        if text := wrong_section_name(name):
+            yield place, text
+        if name in known:
+            yield place, f'the name "{name}" is given twice'
+        known.add(name)
+    for index, count in enumerate(matches):
+        if count > MOST_MATCHES:
+            yield ("rules", index, "matches"), f"has {count} entries; {MOST_MATCHES} are allowed"
+    if sum(matches) > MOST_MATCHES_IN_ALL:
+        yield (
+            ("rules",),
+            f"have {sum(matches)} matches in all; {MOST_MATCHES_IN_ALL} are allowed in one route",
+        )
+
+
+def _repeated_names(matches: Sequence[ValueMatch], place: FieldPath) -> Iterator[Finding]:
+    """Yield the headers that differ from earlier ones in upper and lower case alone."""
+    first: dict[str, str] = {}
+    for index, each in enumerate(matches):
+        known = first.setdefault(each.name.lower(), each.name)
+        if known != each.name:
+            yield (*place, index), f"has no effect: {known} above is the same header"

@@ -1,0 +1,192 @@
+"""A kind of configuration object: how its documents are recognised, read and validated."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Generic, TypeVar
+
+import msgspec
+
+from istio_config.kinds._extras import MissingExtraError
+from istio_config.kinds.metadata import Metadata
+from mesh_configfile import FieldPath, Value
+from mesh_configfile.mending import Reduced, touches
+from mesh_configfile.shapes import Finding, decode, differences
+
+SpecT = TypeVar("SpecT", bound=msgspec.Struct)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadBody(Generic[SpecT]):
+    """The body of a document: a spec, or mistakes and what there is beside them.
+
+    spec: None if there are mistakes. rest: then a valid spec of all that is right, if there is any;
+    unread: the fields that are not in it as they stand, or were made up for it; left_out: the items
+    of lists that are not in it. lacks: what is valid and not supported. Paths are those of the
+    document.
+    """
+
+    spec: SpecT | None = None
+    mistakes: list[Finding] = field(default_factory=list)
+    rest: SpecT | None = None
+    unread: tuple[FieldPath, ...] = ()
+    left_out: tuple[FieldPath, ...] = ()
+    warnings: list[Finding] = field(default_factory=list)
+    lacks: list[Finding] = field(default_factory=list)
+
+
+class Body(StrEnum):
+    """Where the fields of a kind stand in its documents."""
+
+    SPEC = "spec"
+    DOCUMENT = "document"
+    """Beside `metadata`, as in Kubernetes' Endpoints; the struct has `spec` too if there is one."""
+
+
+def _nothing(_spec: msgspec.Struct, _metadata: Metadata) -> Iterator[Finding]:
+    return iter(())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind(Generic[SpecT]):
+    """One kind of objects, of Istio's or of Kubernetes'."""
+
+    name: str
+    group: str
+    versions: tuple[str, ...]
+    spec: type[SpecT]
+    validate: Callable[[SpecT, Metadata], Iterator[Finding]] = _nothing
+    """Yields what must hold between fields and does not; paths start below the body."""
+    warn: Callable[[SpecT, Metadata], Iterator[Finding]] = _nothing
+    """Yields what is accepted as it is and hardly meant so; paths start below the body."""
+    lacks: Callable[[SpecT, Metadata], Iterator[Finding]] = _nothing
+    """Yields what is valid and not supported, as `NAME is not supported yet`: mistakes, unless they
+    are let pass; paths start below the body."""
+    body: Body = Body.SPEC
+    status: type[msgspec.Struct] | None = None
+    """The fields of `status` that are read, if any."""
+    is_single: bool = False
+    """Whether a mesh has one object of this kind, which needs no name."""
+
+    @property
+    def api_versions(self) -> list[str]:
+        """Return what `apiVersion` may say."""
+        prefix = f"{self.group}/" if self.group else ""
+        return [f"{prefix}{version}" for version in self.versions]
+
+    def read(self, value: Value, path: FieldPath, metadata: Metadata) -> ReadBody[SpecT]:
+        """Read the body of a document; paths of what is found begin with `path`.
+
+        Beside fields that are wrong all others are judged, also how they go together. Nothing is
+        told of what follows from a mistake that is told.
+        """
+        spec, mistakes = decoded(value, self.spec, path)
+        if spec is not None and not (found := list(_findings(self.validate, spec, metadata))):
+            return ReadBody(
+                spec=spec,
+                warnings=_below(path, _findings(self.warn, spec, metadata)),
+                lacks=_below(path, self.lacks(spec, metadata)),
+            )
+        reduced = Reduced(value)
+        if spec is None:
+            if not reduced.mend(self.spec):
+                return ReadBody(mistakes=mistakes)
+            unread, values = tuple(reduced.unread), tuple(reduced.values)
+            spec = decode(reduced.value, self.spec)
+            found = [
+                each
+                for each in _findings(self.validate, spec, metadata)
+                if not touches(each[0], unread) and not _is_beside(each[0], values)
+            ]
+        mistakes += _below(path, found)
+        rest = self._without_mistakes(reduced, metadata)
+        if rest is None:
+            return ReadBody(mistakes=mistakes)
+        warnings = [
+            each
+            for each in reduced.untouched(_findings(self.warn, rest, metadata))
+            if not _is_beside(each[0], reduced.values)
+            and not _is_behind_a_match(each[0], reduced.unread)
+        ]
+        return ReadBody(
+            mistakes=mistakes,
+            rest=rest,
+            unread=tuple(path + each for each in reduced.unread),
+            left_out=tuple(path + each for each in reduced.left_out),
+            warnings=_below(path, warnings),
+            lacks=_below(path, reduced.untouched(self.lacks(rest, metadata))),
+        )
+
+    def _without_mistakes(self, reduced: Reduced, metadata: Metadata) -> SpecT | None:
+        """Return a valid spec without what is wrong in one that can be decoded.
+
+        Where leaving a field out does not help, what is around it is left out. None if nothing
+        valid is left.
+        """
+        while reduced.mend(self.spec):
+            spec = decode(reduced.value, self.spec)
+            found = next(_findings(self.validate, spec, metadata), None)
+            if found is None:
+                return spec
+            if not reduced.leave_out(found[0]):
+                return None
+        return None
+
+
+def _findings(
+    find: Callable[[SpecT, Metadata], Iterator[Finding]], spec: SpecT, metadata: Metadata
+) -> Iterator[Finding]:
+    """Yield what a rule finds, and that it can't look where a library is not installed."""
+    try:
+        yield from find(spec, metadata)
+    except MissingExtraError as error:
+        yield (), str(error)
+
+
+def decoded(
+    value: Value, fields: type[SpecT], path: FieldPath
+) -> tuple[SpecT | None, list[Finding]]:
+    """Make a struct of plain data, or name every field that is wrong.
+
+    msgspec stops at the first mistake, so the data is compared with the struct before.
+    """
+    findings = list(differences(value, fields, path))
+    if findings:
+        return None, findings
+    try:
+        return decode(value, fields), []
+    except msgspec.ValidationError as error:
+        return None, [(path, str(error))]
+
+
+def _is_beside(path: FieldPath, values: Iterable[FieldPath]) -> bool:
+    """Tell whether a field may be right or wrong by a value beside it, which was not read."""
+    return any(path[:-1] == each[:-1] for each in values)
+
+
+def _is_behind_a_match(path: FieldPath, unread: Iterable[FieldPath]) -> bool:
+    """Tell whether a field is of a rule behind one that takes other requests than it says.
+
+    Without a match that was not read it seems to take them all, and leaves none to those behind it.
+    """
+    for each in unread:
+        at = each.index(_MATCH) - 1 if _MATCH in each[1:] else 0
+        if (
+            at > 0
+            and len(path) > at
+            and path[:at] == each[:at]
+            and _index(path[at]) > _index(each[at])
+        ):
+            return True
+    return False
+
+
+def _index(part: str | int) -> int:
+    return part if isinstance(part, int) else -1
+
+
+_MATCH = "match"
+
+
+def _below(path: FieldPath, found: Iterable[Finding]) -> list[Finding]:
+    return [(path + inner, text) for inner, text in found]

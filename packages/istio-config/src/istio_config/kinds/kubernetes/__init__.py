@@ -1,0 +1,64 @@
+"""The kinds of Kubernetes that services and endpoints are made of, as `kubectl` writes them."""
+
+from istio_config.kinds.kubernetes._cluster_objects import ADDRESSES, HOSTS, NAMESPACE, NODE, listed
+from istio_config.kinds.kubernetes._endpoint_slice import (
+    ENDPOINT_SLICE,
+    SERVICE_NAME_LABEL,
+    AddressType,
+    Conditions,
+    EndpointPort,
+    EndpointSliceFields,
+    SliceEndpoint,
+    TargetReference,
+)
+from istio_config.kinds.kubernetes._endpoints import ENDPOINTS, EndpointAddress, EndpointsFields
+from istio_config.kinds.kubernetes._pod import POD, PodSpec, PodStatus
+from istio_config.kinds.kubernetes._secret import SECRET, SecretFields
+from istio_config.kinds.kubernetes._service import (
+    EXPORT_TO,
+    KUBERNETES_SERVICE,
+    TRAFFIC_DISTRIBUTION,
+    InternalTrafficPolicy,
+    IpFamily,
+    KubernetesPort,
+    KubernetesServiceSpec,
+    KubernetesServiceStatus,
+    ServiceType,
+    TrafficDistribution,
+    TransportProtocol,
+)
+
+__all__ = [
+    "ADDRESSES",
+    "AddressType",
+    "Conditions",
+    "ENDPOINTS",
+    "ENDPOINT_SLICE",
+    "EXPORT_TO",
+    "EndpointAddress",
+    "EndpointPort",
+    "EndpointSliceFields",
+    "EndpointsFields",
+    "HOSTS",
+    "InternalTrafficPolicy",
+    "IpFamily",
+    "KUBERNETES_SERVICE",
+    "KubernetesPort",
+    "KubernetesServiceSpec",
+    "KubernetesServiceStatus",
+    "NAMESPACE",
+    "NODE",
+    "POD",
+    "PodSpec",
+    "PodStatus",
+    "SECRET",
+    "SERVICE_NAME_LABEL",
+    "SecretFields",
+    "ServiceType",
+    "SliceEndpoint",
+    "TRAFFIC_DISTRIBUTION",
+    "TargetReference",
+    "TrafficDistribution",
+    "TransportProtocol",
+    "listed",
+]

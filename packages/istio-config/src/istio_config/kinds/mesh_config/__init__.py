@@ -1,0 +1,55 @@
+"""MeshConfig: the settings of a whole mesh, with Istio's defaults."""
+
+from istio_config.kinds.mesh_config._interception import InterceptionMode
+from istio_config.kinds.mesh_config._kind import MESH_CONFIG
+from istio_config.kinds.mesh_config._proxy_config import (
+    DRAIN_TIME,
+    ClientCertDetails,
+    ConnectionProfile,
+    ConnectionSettings,
+    EscapedSlashesAction,
+    GatewayTopology,
+    ProxyConfig,
+    ProxyHeaders,
+    ProxyTracing,
+    ServerHeader,
+    UnderscoresAction,
+    drain_time,
+    proxy_config_mistakes,
+    whole_seconds,
+)
+from istio_config.kinds.mesh_config._spec import (
+    InboundTrafficPolicyMode,
+    LeastTlsVersion,
+    LogEncoding,
+    MeshConfigSpec,
+    MeshH2UpgradePolicy,
+    MeshTls,
+    TrafficPolicyMode,
+)
+
+__all__ = [
+    "ServerHeader",
+    "ClientCertDetails",
+    "ConnectionProfile",
+    "ConnectionSettings",
+    "DRAIN_TIME",
+    "EscapedSlashesAction",
+    "GatewayTopology",
+    "InboundTrafficPolicyMode",
+    "InterceptionMode",
+    "LeastTlsVersion",
+    "LogEncoding",
+    "MESH_CONFIG",
+    "MeshConfigSpec",
+    "MeshH2UpgradePolicy",
+    "MeshTls",
+    "ProxyConfig",
+    "ProxyHeaders",
+    "ProxyTracing",
+    "TrafficPolicyMode",
+    "UnderscoresAction",
+    "drain_time",
+    "proxy_config_mistakes",
+    "whole_seconds",
+]

@@ -1,0 +1,66 @@
+"""Every kind that this control plane reads, by its API group and its name in YAML."""
+
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+from istio_config.kinds.authorization_policy._kind import AUTHORIZATION_POLICY
+from istio_config.kinds.destination_rule._kind import DESTINATION_RULE
+from istio_config.kinds.envoy_filter._kind import ENVOY_FILTER
+from istio_config.kinds.gateway._kind import GATEWAY
+from istio_config.kinds.gateway_api._kinds import GATEWAY_API_KINDS
+from istio_config.kinds.kind import Kind
+from istio_config.kinds.kubernetes._cluster_objects import NAMESPACE, NODE
+from istio_config.kinds.kubernetes._endpoint_slice import ENDPOINT_SLICE
+from istio_config.kinds.kubernetes._endpoints import ENDPOINTS
+from istio_config.kinds.kubernetes._pod import POD
+from istio_config.kinds.kubernetes._secret import SECRET
+from istio_config.kinds.kubernetes._service import KUBERNETES_SERVICE
+from istio_config.kinds.mesh_config._kind import MESH_CONFIG
+from istio_config.kinds.mesh_networks import MESH_NETWORKS
+from istio_config.kinds.peer_authentication import PEER_AUTHENTICATION
+from istio_config.kinds.request_authentication._kind import REQUEST_AUTHENTICATION
+from istio_config.kinds.service_entry._kind import SERVICE_ENTRY
+from istio_config.kinds.sidecar._kind import SIDECAR
+from istio_config.kinds.telemetry._kind import TELEMETRY
+from istio_config.kinds.virtual_service._kind import VIRTUAL_SERVICE
+from istio_config.kinds.workload_entry import WORKLOAD_ENTRY
+from istio_config.kinds.workload_group import WORKLOAD_GROUP
+
+AnyKind: TypeAlias = Kind[Any]
+"""A kind, whatever its spec: its functions take what its own `spec` reads."""
+
+_ALL: tuple[AnyKind, ...] = (
+    AUTHORIZATION_POLICY,
+    DESTINATION_RULE,
+    ENDPOINTS,
+    ENDPOINT_SLICE,
+    ENVOY_FILTER,
+    GATEWAY,
+    KUBERNETES_SERVICE,
+    MESH_CONFIG,
+    MESH_NETWORKS,
+    NAMESPACE,
+    NODE,
+    PEER_AUTHENTICATION,
+    POD,
+    REQUEST_AUTHENTICATION,
+    SECRET,
+    SERVICE_ENTRY,
+    SIDECAR,
+    TELEMETRY,
+    VIRTUAL_SERVICE,
+    WORKLOAD_ENTRY,
+    *GATEWAY_API_KINDS,
+    WORKLOAD_GROUP,
+)
+KINDS: Mapping[tuple[str, str], AnyKind] = {(kind.group, kind.name): kind for kind in _ALL}
+KIND_NAMES = tuple(sorted({kind.name for kind in _ALL}))
+
+
+def find_kind(api_version: str, name: str) -> AnyKind | None:
+    """Return the kind of a document; where no other group has the name, whatever its version is."""
+    group = api_version.rpartition("/")[0]
+    if (kind := KINDS.get((group, name))) is not None:
+        return kind
+    named = [each for each in _ALL if each.name == name]
+    return named[0] if len(named) == 1 else None

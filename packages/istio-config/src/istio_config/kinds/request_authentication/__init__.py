@@ -1,0 +1,18 @@
+"""RequestAuthentication: its fields, its mistakes, and the key sets (JWKS) that it names."""
+
+from istio_config.kinds.request_authentication._key_sets import KeySetError, check_key_set
+from istio_config.kinds.request_authentication._kind import REQUEST_AUTHENTICATION
+from istio_config.kinds.request_authentication._spec import (
+    MOST_PATIENCE_S,
+    JwtRule,
+    RequestAuthenticationSpec,
+)
+
+__all__ = [
+    "JwtRule",
+    "KeySetError",
+    "MOST_PATIENCE_S",
+    "REQUEST_AUTHENTICATION",
+    "RequestAuthenticationSpec",
+    "check_key_set",
+]

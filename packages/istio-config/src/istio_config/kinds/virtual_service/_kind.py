@@ -1,0 +1,101 @@
+"""The kind VirtualService, and the rules of the whole object.
+
+Source of the rules: Istio's validation of networking/v1, and what Envoy refuses.
+"""
+
+import re
+from collections.abc import Iterator
+
+from istio_config.addresses import is_ip
+from istio_config.host_patterns import overlaps
+from istio_config.kinds._regular_expressions import cost_mistakes
+from istio_config.kinds.checks import export_to_mistakes, is_dns_label, is_wildcard_host
+from istio_config.kinds.kind import Kind
+from istio_config.kinds.metadata import Metadata
+from istio_config.kinds.virtual_service._expressions import expressions
+from istio_config.kinds.virtual_service._http_mistakes import http_route_mistakes
+from istio_config.kinds.virtual_service._l4_mistakes import tcp_route_mistakes, tls_route_mistakes
+from istio_config.kinds.virtual_service._spec import VirtualServiceSpec
+from istio_config.kinds.virtual_service._warnings import warnings
+from mesh_configfile.shapes import Finding
+
+MESH = "mesh"
+_SNI_HOST = re.compile(r"outbound_\.[0-9]+_\.[^_]*_\.[A-Za-z0-9*][A-Za-z0-9.*-]*")
+
+
+def _validate(spec: VirtualServiceSpec, metadata: Metadata) -> Iterator[Finding]:
+    if not (spec.http or spec.tls or spec.tcp):
+        yield (), "routes nothing: give http, tls or tcp"
+    at_gateway = any(each != MESH for each in spec.gateways)
+    if spec.hosts:
+        yield from _host_mistakes(spec, at_gateway=at_gateway)
+    else:
+        yield from _delegate_mistakes(spec)
+    for index, name in enumerate(spec.gateways):
+        if (wrong := _gateway_mistake(name)) is not None:
+            yield ("gateways", index), wrong
+    yield from export_to_mistakes(spec.export_to, metadata.namespace)
+    for index, http in enumerate(spec.http):
+        yield from http_route_mistakes(
+            http, ("http", index), at_gateway=at_gateway, in_delegate=not spec.hosts
+        )
+    yield from cost_mistakes(expressions(spec))
+    for index, tls in enumerate(spec.tls):
+        yield from tls_route_mistakes(tls, ("tls", index), hosts=spec.hosts)
+    for index, tcp in enumerate(spec.tcp):
+        yield from tcp_route_mistakes(tcp, ("tcp", index))
+
+
+def _host_mistakes(spec: VirtualServiceSpec, *, at_gateway: bool) -> Iterator[Finding]:
+    for index, host in enumerate(spec.hosts):
+        place = ("hosts", index)
+        if at_gateway and host.startswith("outbound_."):
+            if not _SNI_HOST.fullmatch(host):
+                yield place, f'"{host}" must be outbound_.PORT_.SUBSET_.HOST'
+        elif not is_ip(host) and not is_wildcard_host(host):
+            yield (
+                place,
+                (
+                    f'"{host}" is not a host name; write it like reviews, reviews.example.com or '
+                    "*.example.com"
+                ),
+            )
+        elif host == "*" and not at_gateway:
+            yield place, "* is for gateways: name hosts for the mesh, or a gateway in gateways"
+        for other in spec.hosts[:index]:
+            if overlaps(host.lower(), other.lower()):
+                yield place, f'"{host}" and "{other}" overlap: keep one'
+                break
+
+
+def _delegate_mistakes(spec: VirtualServiceSpec) -> Iterator[Finding]:
+    """Yield what a VirtualService without hosts, which others delegate to, can't have."""
+    for field, given in (
+        ("gateways", bool(spec.gateways)),
+        ("tls", bool(spec.tls)),
+        ("tcp", bool(spec.tcp)),
+    ):
+        if given:
+            yield (field,), "is not allowed without hosts, in a VirtualService to delegate to"
+
+
+def _gateway_mistake(name: str) -> str | None:
+    namespace, slash, gateway = name.rpartition("/")
+    if slash:
+        if not namespace or not gateway:
+            return f'"{name}" must be NAMESPACE/NAME'
+        if namespace != "." and not is_dns_label(namespace):
+            return f'"{namespace}" is not a namespace'
+    if not all(map(is_dns_label, gateway.split("."))):
+        return f'"{gateway}" is not the name of a Gateway'
+    return None
+
+
+VIRTUAL_SERVICE = Kind(
+    name="VirtualService",
+    group="networking.istio.io",
+    versions=("v1", "v1beta1", "v1alpha3"),
+    spec=VirtualServiceSpec,
+    validate=_validate,
+    warn=warnings,
+)

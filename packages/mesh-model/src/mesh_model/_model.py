@@ -1,0 +1,349 @@
+"""The model of a mesh, made of the facts about it: services, policies, settings.
+
+Pure and immutable: equal facts give models that say the same, and two models are compared part
+by part to find out which resources a change touches.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import NamedTuple
+from weakref import ref
+
+from istio_config import ConfigObject, Snapshot
+from istio_config.edits import edits
+from istio_config.kinds.destination_rule import DESTINATION_RULE
+from istio_config.kinds.gateway import GATEWAY
+from istio_config.kinds.kubernetes import NAMESPACE, SECRET, PodSpec
+from istio_config.kinds.mesh_config import MeshConfigSpec
+from istio_config.kinds.peer_authentication import PEER_AUTHENTICATION, PeerAuthenticationSpec
+from istio_config.kinds.sidecar import SIDECAR
+from istio_config.kinds.virtual_service import VIRTUAL_SERVICE
+from istio_config.kinds.workload_group import WORKLOAD_GROUP
+from mesh_model._addresses_served import ServedAt
+from mesh_model._auto_addresses import Key
+from mesh_model._destination_rules import DestinationRules, RuleSettings
+from mesh_model._facts import Facts
+from mesh_model._gateways import Gateways
+from mesh_model._networks import Networks
+from mesh_model._peer_authentication import PeerPolicies, Policy
+from mesh_model._places import locality_labels, rules_use_places
+from mesh_model._rule_objects import RuleObjects
+from mesh_model._service_facts import ChangedServices, ServiceFacts, compared
+from mesh_model._services import Service
+from mesh_model.gateway_api._of_snapshot import gateway_api_of, oldest_first
+from mesh_model.gateway_api._translation import GatewayApi
+from mesh_model.namespaces._host_owners import NO_OWNERS, HostOwners, host_owners
+from mesh_model.policies._key_sets import KeySets
+from mesh_model.policies._workload_rules import WorkloadRules
+from mesh_model.registry._made_services import MadeServices, made_of
+from mesh_model.secrets import Secrets
+from mesh_model.sidecars._indices import Indices
+from mesh_model.sidecars._sidecars import Sidecars
+from mesh_model.virtual_services._expression_budget import VirtualHostCounts
+from mesh_model.virtual_services._virtual_services import VirtualServices, VirtualServiceSettings
+from mesh_model.workloads._workload_endpoints import same_pod
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class MeshModel:
+    """A whole mesh, as generators need it.
+
+    A model is equal to itself alone. What two of them do not have alike is asked part by part:
+    `changed_services`, `RuleObjects.differences` and the `differing` of the others.
+    """
+
+    mesh_config: MeshConfigSpec
+    trust_domain: str
+    domain: str
+    """The DNS suffix of Kubernetes services, and of short names in rules."""
+    policies: PeerPolicies
+    auto_allocated: Mapping[Key, int]
+    """The place of each service in the range of auto-allocated addresses."""
+    rules: RuleObjects = field(repr=False)
+    """The objects of traffic rules."""
+    destination_rules: DestinationRules = field(repr=False)
+    virtual_services: VirtualServices = field(repr=False)
+    gateways: Gateways = field(repr=False)
+    secrets: Secrets = field(repr=False)
+    sidecars: Sidecars = field(repr=False)
+    workload_rules: WorkloadRules = field(repr=False)
+    """Policies, Telemetry and EnvoyFilters."""
+    key_sets: KeySets = field(repr=False)
+    """By which the tokens of requests are checked."""
+    indices: Indices = field(repr=False)
+    """Of services and VirtualServices, for Sidecars."""
+    gateway_api: GatewayApi = field(repr=False)
+    """The Gateway API's objects; the rules that they are translated to are among the others."""
+    networks: Networks
+    workload_groups: tuple[ConfigObject, ...] = field(repr=False)
+    owners: HostOwners
+    made: MadeServices = field(repr=False)
+    """The services by the objects that they were made of, for the model that replaces this one."""
+    facts: ServiceFacts = field(repr=False)
+    """Of all services at once."""
+    origin: "Origin" = field(repr=False)
+    """The snapshot and the settings that it was made of."""
+
+    def says_the_same_as(self, before: "MeshModel") -> bool:
+        """Tell whether only objects were read again that say the same; in doubt not."""
+        return self.facts is before.facts
+
+    @property
+    def services(self) -> tuple[Service, ...]:
+        """The services, oldest first; each host of a namespace once."""
+        return self.made.services
+
+    @property
+    def by_key(self) -> Mapping[tuple[str, str], Service]:
+        """Services by namespace and host."""
+        return self.made.combined.by_key
+
+    @cached_property
+    def labels_looked_at(self) -> frozenset[str]:
+        """The keys of the labels of proxies by which rules of the mesh choose."""
+        return (
+            self.destination_rules.labels_looked_at
+            | self.virtual_services.source_labels
+            | locality_labels(self.mesh_config)
+        )
+
+    @cached_property
+    def uses_places(self) -> bool:
+        """Whether clusters or endpoints depend on where a proxy runs."""
+        return (
+            self.networks.have_gateways
+            or rules_use_places(self.destination_rules, self.mesh_config)
+            or self.facts.use_places
+        )
+
+    @property
+    def uses_nodes(self) -> bool:
+        """Whether endpoints depend on the Kubernetes node that a proxy runs on."""
+        return self.facts.use_nodes
+
+    @property
+    def by_address(self) -> ServedAt:
+        """The services and their endpoints by namespace and address of the endpoint."""
+        return self.facts.by_address
+
+    @property
+    def trust_domains(self) -> tuple[str, ...]:
+        """The mesh's own trust domain, then its aliases."""
+        return (self.trust_domain, *self.mesh_config.trust_domain_aliases)
+
+
+class Origin(NamedTuple):
+    """The facts and the settings of which a model is made.
+
+    mark: of the objects. settings: the other facts, and the arguments of `build_model`.
+    """
+
+    mark: object
+    settings: tuple[object, ...]
+
+
+def build_model(
+    facts: Facts,
+    *,
+    default_trust_domain: str = "cluster.local",
+    domain: str = "cluster.local",
+    scope_gateways: bool = False,
+    strict_namespaces: bool = False,
+    before: MeshModel | None = None,
+) -> MeshModel:
+    """Derive the mesh from what is known of it; mesh config's trustDomain wins over the default.
+
+    domain: the DNS suffix of Kubernetes services and of short names. scope_gateways: a Gateway is
+        for routers of its own namespace alone. strict_namespaces: a namespace governs its own hosts
+        alone, and Gateways are scoped. before: the model that this one replaces; services keep
+        the addresses allocated for them there.
+    """
+    snapshot = facts.objects
+    settings = (
+        default_trust_domain,
+        domain,
+        scope_gateways,
+        strict_namespaces,
+        facts.addresses,
+        facts.reports,
+        facts.key_sets,
+    )
+    origin = Origin(snapshot.mark, settings)
+    if before is not None and _is_without_effect(snapshot, settings, before.origin):
+        return replace(before, origin=origin)
+    owners = (
+        host_owners(
+            snapshot.of_kind(NAMESPACE),
+            root_namespace=snapshot.mesh_config.root_namespace,
+            domain=domain,
+        )
+        if strict_namespaces
+        else NO_OWNERS
+    )
+    made = made_of(
+        snapshot,
+        domain=domain,
+        resolved=facts.addresses,
+        reports=facts.reports,
+        owners=owners,
+        before=before.made if before is not None else None,
+    )
+    secrets = Secrets.of(snapshot.of_kind(SECRET), before.secrets if before is not None else None)
+    gateway_api = gateway_api_of(
+        snapshot,
+        services=made.combined.by_key,
+        secrets=secrets,
+        domain=domain,
+        owners=owners,
+        before=before.gateway_api if before is not None else None,
+    )
+    gateways = oldest_first(snapshot.of_kind(GATEWAY), gateway_api.gateways)
+    virtual_services = VirtualServices.of(
+        oldest_first(snapshot.of_kind(VIRTUAL_SERVICE), gateway_api.virtual_services),
+        VirtualServiceSettings(
+            export_to=tuple(snapshot.mesh_config.default_virtual_service_export_to),
+            domain=domain,
+            owners=owners,
+        ),
+        counts=VirtualHostCounts(made.services, gateways),
+        before=before.virtual_services if before is not None else None,
+    )
+    return MeshModel(
+        mesh_config=snapshot.mesh_config,
+        trust_domain=snapshot.mesh_config.trust_domain or default_trust_domain,
+        domain=domain,
+        auto_allocated=made.inputs.allocated,
+        networks=made.inputs.settings.networks,
+        owners=owners,
+        made=made,
+        facts=ServiceFacts(made.combined.by_key),
+        origin=origin,
+        rules=RuleObjects.of(snapshot, (*gateway_api.gateways, *gateway_api.virtual_services)),
+        gateway_api=gateway_api,
+        destination_rules=DestinationRules.of(
+            snapshot.of_kind(DESTINATION_RULE),
+            RuleSettings(
+                domain=domain,
+                root_namespace=snapshot.mesh_config.root_namespace,
+                export_to=tuple(snapshot.mesh_config.default_destination_rule_export_to),
+            ),
+            before.destination_rules if before is not None else None,
+        ),
+        virtual_services=virtual_services,
+        sidecars=Sidecars.of(
+            snapshot.of_kind(SIDECAR),
+            root_namespace=snapshot.mesh_config.root_namespace,
+            before=before.sidecars if before is not None else None,
+        ),
+        indices=Indices(
+            made.services,
+            virtual_services,
+            before=before.indices if before is not None else None,
+        ),
+        gateways=Gateways.of(
+            gateways,
+            before.gateways if before is not None else None,
+            own_namespace_only=scope_gateways or owners.is_strict,
+        ),
+        secrets=secrets,
+        workload_groups=snapshot.of_kind(WORKLOAD_GROUP),
+        workload_rules=WorkloadRules.of(
+            snapshot,
+            root_namespace=snapshot.mesh_config.root_namespace,
+            before=before.workload_rules if before is not None else None,
+        ),
+        key_sets=facts.key_sets,
+        policies=PeerPolicies(
+            root_namespace=snapshot.mesh_config.root_namespace,
+            policies=tuple(
+                Policy(namespace=each.namespace, name=each.name, spec=each.spec)
+                for each in snapshot.of_kind(PEER_AUTHENTICATION)
+                if isinstance(each.spec, PeerAuthenticationSpec)
+            ),
+        ),
+    )
+
+
+def _is_without_effect(snapshot: Snapshot, settings: tuple[object, ...], before: Origin) -> bool:
+    """Tell whether nothing but pods was edited that say the same to a mesh; it costs the edit.
+
+    Kubernetes writes into each pod again and again: heartbeats, counts of restarts, annotations.
+    """
+    if before.settings != settings or (edit := snapshot.edit_since(before.mark)) is None:
+        return False
+    come = {each.key: each for each in edit.come}
+    return len(edit.gone) == len(edit.come) and all(
+        isinstance(each.spec, PodSpec) and each.key in come and same_pod(each, come[each.key])
+        for each in edit.gone
+    )
+
+
+class _Compared(NamedTuple):
+    old: "ref[MeshModel]"
+    new: "ref[MeshModel]"
+    result: ChangedServices
+
+
+class _LastCompared:
+    """The last comparison: that of the model served and the next one is asked for several times."""
+
+    def __init__(self) -> None:
+        self._last: _Compared | None = None
+
+    def get(self, old: MeshModel, new: MeshModel) -> ChangedServices:
+        last = self._last
+        if last is None or last.old() is not old or last.new() is not new:
+            last = self._last = _Compared(ref(old), ref(new), _changed_services(old, new))
+        return last.result
+
+
+_COMPARED = _LastCompared()
+
+
+def changed_services(old: MeshModel, new: MeshModel) -> ChangedServices:
+    """Compare the services of two models: those that are the same object cost next to nothing."""
+    return _COMPARED.get(old, new)
+
+
+def _changed_services(old: MeshModel, new: MeshModel) -> ChangedServices:
+    changed = edits(old.services, new.services)
+    return compared(old.by_key, new.by_key, (*changed.gone, *changed.come))
+
+
+def only_endpoints_differ(
+    before: Service | None, after: Service | None, rules: DestinationRules
+) -> bool:
+    """Tell whether a service that changed has other endpoints, and its clusters are as they were.
+
+    rules: of the later model. Clusters that pass connections on depend on what endpoints take.
+    """
+    return (
+        before is not None
+        and after is not None
+        and before.without_endpoints() == after.without_endpoints()
+        and not rules.pass_on(after.host)
+    )
+
+
+class SameNames(NamedTuple):
+    """Whether the name tables of two models are the same.
+
+    addresses: tables in which services have addresses of their own. endpoints: tables in which
+    services are known by their endpoints' addresses.
+    """
+
+    addresses: bool
+    endpoints: bool
+
+
+def same_names(old: MeshModel, new: MeshModel, changed: ChangedServices) -> SameNames:
+    """Compare the parts of two models that name tables are made of, given what changed."""
+    if old.mesh_config != new.mesh_config or not changed.same_order:
+        return SameNames(addresses=False, endpoints=False)
+    endpoints = True
+    for before, after in changed.pairs.values():
+        if before is None or after is None or before.for_names() != after.for_names():
+            return SameNames(addresses=False, endpoints=False)
+        endpoints = endpoints and before.named_by_endpoints() == after.named_by_endpoints()
+    return SameNames(addresses=True, endpoints=endpoints)

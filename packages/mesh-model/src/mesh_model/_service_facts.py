@@ -1,0 +1,84 @@
+"""Facts about all services of a mesh at once, and the services that two meshes do not have alike.
+
+A fact is found when it is first asked for. After an edit it follows from the one before and the
+services that were edited, so that it costs these.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from mesh_model._addresses_served import ServedAt, changed_addresses, services_by_address
+from mesh_model._auto_addresses import Key
+from mesh_model._places import services_use_places, uses_nodes
+from mesh_model._services import Service
+
+
+class ChangedServices(NamedTuple):
+    """The services that two models do not have alike, each before and after; None: it is not."""
+
+    pairs: Mapping[Key, tuple[Service | None, Service | None]]
+    same_order: bool
+    """Whether the keys of all services are the same, and in the same order."""
+
+
+class ServiceFacts:
+    """The facts of one mesh. It is a cache: two threads that ask at once find the same."""
+
+    def __init__(self, by_key: Mapping[Key, Service]) -> None:
+        """by_key: the services by namespace and host, the oldest first."""
+        self._by_key = by_key
+        self._by_address: ServedAt | None = None
+        self._use_places: bool | None = None
+        self._use_nodes: bool | None = None
+
+    @property
+    def by_address(self) -> ServedAt:
+        """The services and their endpoints by namespace and address of the endpoint."""
+        if self._by_address is None:
+            self._by_address = services_by_address(self._by_key.values())
+        return self._by_address
+
+    @property
+    def use_places(self) -> bool:
+        """Whether some service itself says that its endpoints depend on where a proxy runs."""
+        if self._use_places is None:
+            self._use_places = services_use_places(self._by_key.values())
+        return self._use_places
+
+    @property
+    def use_nodes(self) -> bool:
+        """Whether endpoints depend on the Kubernetes node that a proxy runs on."""
+        if self._use_nodes is None:
+            self._use_nodes = uses_nodes(self._by_key.values())
+        return self._use_nodes
+
+    def take_over(self, before: "ServiceFacts", changed: ChangedServices) -> None:
+        """Find what was found of the mesh before; changed: the services that are not as there."""
+        gone = [old for old, _ in changed.pairs.values() if old is not None]
+        come = [new for _, new in changed.pairs.values() if new is not None]
+        # An address is of its services in their order, also of those that are as they were.
+        keeps_order = changed.same_order or _common_keys_in_order(before._by_key, self._by_key)
+        if before._by_address is not None and keeps_order:
+            order = list(self._by_key)
+            self._by_address = changed_addresses(before._by_address, changed.pairs, order)
+        if before._use_places is not None and not services_use_places(gone):
+            self._use_places = before._use_places or services_use_places(come)
+        if before._use_nodes is not None and not uses_nodes(gone):
+            self._use_nodes = before._use_nodes or uses_nodes(come)
+
+
+def compared(
+    old: Mapping[Key, Service], new: Mapping[Key, Service], edited: Iterable[Service]
+) -> ChangedServices:
+    """Return which services differ; edited: all those that one of the meshes may not have."""
+    keys = dict.fromkeys((each.namespace, each.host) for each in edited)
+    pairs = {key: (old.get(key), new.get(key)) for key in keys}
+    return ChangedServices(
+        {key: pair for key, pair in pairs.items() if pair[0] != pair[1]},
+        same_order=old is new or list(old) == list(new),
+    )
+
+
+def _common_keys_in_order(old: Mapping[Key, Service], new: Mapping[Key, Service]) -> bool:
+    kept = (each for each in new if each in old)
+    return all(one == other for one, other in zip((k for k in old if k in new), kept, strict=True))

@@ -1,0 +1,127 @@
+"""The parts of a translation, to be taken over by the next one where nothing of theirs changed.
+
+A route is bound anew if it changed itself, or its Gateways, the grants, or what the mesh answers to
+the questions that it asked. A Gateway's listeners likewise; a table of routes, if its routes did.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, TypeAlias
+
+from istio_config import ConfigObject
+from istio_config.kinds.gateway_api import GatewaySpec
+from mesh_model.gateway_api._bound_routes import (
+    BoundGateways,
+    BoundRoute,
+    GatewayKey,
+    RouteSpec,
+    bind_route,
+)
+from mesh_model.gateway_api._grants import Grants
+from mesh_model.gateway_api._listeners import BoundListener, bind_listeners
+from mesh_model.gateway_api._surroundings import Answers, MeshFacts, Surroundings
+
+ObjectKey: TypeAlias = tuple[str, str, str]
+TableKey: TypeAlias = tuple[str, ...]
+
+
+class KnownGateway(NamedTuple):
+    """The listeners of a Gateway, and what they depend on."""
+
+    item: ConfigObject
+    answers: Answers
+    listeners: Sequence[BoundListener]
+
+
+class KnownRoute(NamedTuple):
+    """A route with its parents, and what it depends on."""
+
+    answers: Answers
+    gateways: Mapping[GatewayKey, object]
+    bound: BoundRoute
+
+
+class KnownTable(NamedTuple):
+    """A VirtualService, and the routes that it is made of."""
+
+    parts: tuple[object, ...]
+    made: ConfigObject
+
+
+class Known:
+    """The parts of one translation; parts that are asked for are taken over from the one before."""
+
+    def __init__(self, grants: Grants, facts: MeshFacts, before: "Known | None" = None) -> None:
+        self.grants = grants
+        self._facts = facts
+        self._before = before
+        self._same_grants = before is not None and before.grants == grants
+        self._gateways: dict[ObjectKey, KnownGateway] = {}
+        self._routes: dict[ObjectKey, KnownRoute] = {}
+        self._tables: dict[TableKey, KnownTable] = {}
+
+    def finished(self) -> None:
+        """Forget the translation before, which would keep those before it."""
+        self._before = None
+
+    def hold_in(self, facts: MeshFacts) -> bool:
+        """Tell whether another mesh gives all answers that the parts are made with."""
+        if not self._facts.answers_alike(facts):
+            given = [each.answers for each in self._gateways.values()]
+            given += [each.answers for each in self._routes.values()]
+            if not all(each.hold_in(facts) for each in given):
+                return False
+        self._facts = facts  # the mesh before is not kept
+        return True
+
+    def listeners(self, item: ConfigObject, spec: GatewaySpec) -> Sequence[BoundListener]:
+        """Return the listeners of a Gateway."""
+        known = self._before._gateways.get(_key(item)) if self._before is not None else None
+        if (
+            known is None
+            or known.item is not item
+            or not self._same_grants
+            or not known.answers.hold_in(self._facts)
+        ):
+            around = Surroundings(self._facts)
+            listeners = bind_listeners(item, spec, around, self.grants)
+            known = KnownGateway(item, around.answers, listeners)
+        self._gateways[_key(item)] = known
+        return known.listeners
+
+    def route(self, item: ConfigObject, spec: RouteSpec, gateways: BoundGateways) -> BoundRoute:
+        """Return a route with its parents."""
+        known = self._before._routes.get(_key(item)) if self._before is not None else None
+        if (
+            known is None
+            or known.bound.item is not item
+            or not self._same_grants
+            or any(gateways.find(key) is not each for key, each in known.gateways.items())
+            or not known.answers.hold_in(self._facts)
+        ):
+            around = Surroundings(self._facts)
+            keys = [(each.namespace or item.namespace, each.name) for each in spec.parent_refs]
+            bound = bind_route(item, spec, gateways, around, self.grants)
+            known = KnownRoute(around.answers, {key: gateways.find(key) for key in keys}, bound)
+        self._routes[_key(item)] = known
+        return known.bound
+
+    def table(
+        self, key: TableKey, parts: tuple[object, ...], make: Callable[[], ConfigObject]
+    ) -> ConfigObject:
+        """Return the VirtualService that is made of these parts."""
+        known = self._before._tables.get(key) if self._before is not None else None
+        if (
+            known is None
+            or len(known.parts) != len(parts)
+            or any(old is not new for old, new in zip(known.parts, parts, strict=True))
+        ):
+            made = make()
+            known = KnownTable(
+                parts, known.made if known is not None and known.made == made else made
+            )
+        self._tables[key] = known
+        return known.made
+
+
+def _key(item: ConfigObject) -> ObjectKey:
+    return item.kind, item.namespace, item.name

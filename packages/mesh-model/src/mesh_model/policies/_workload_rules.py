@@ -1,0 +1,218 @@
+"""Objects that are for workloads by namespace and labels, and which of them apply to one.
+
+A policy, a Telemetry or an EnvoyFilter of the root namespace is for the whole mesh, any other for
+its own namespace. What several of them mean together is for each kind to say.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Generic, NamedTuple, TypeVar, cast
+
+import msgspec
+
+from istio_config import ConfigObject, ObjectKey, Snapshot
+from istio_config.kinds.authorization_policy import AUTHORIZATION_POLICY
+from istio_config.kinds.envoy_filter import ENVOY_FILTER
+from istio_config.kinds.kind import Kind
+from istio_config.kinds.registry import AnyKind
+from istio_config.kinds.request_authentication import REQUEST_AUTHENTICATION
+from istio_config.kinds.selection import Selecting
+from istio_config.kinds.telemetry import TELEMETRY
+from mesh_model._derived import Derived, derive
+from mesh_model._rule_objects import says_the_same
+from mesh_model._services import Labels
+
+SpecT = TypeVar("SpecT", bound=msgspec.Struct)
+
+WORKLOAD_KINDS: tuple[AnyKind, ...] = (
+    AUTHORIZATION_POLICY,
+    ENVOY_FILTER,
+    REQUEST_AUTHENTICATION,
+    TELEMETRY,
+)
+"""The kinds of such objects; their specs all have a `selection`."""
+
+_GATEWAY_NAME = "gateway.networking.k8s.io/gateway-name"
+_MOST_WORKLOADS = 10_000
+
+RuleName = tuple[str, str, str]
+"""Kind, namespace and name."""
+
+
+class Workload(NamedTuple):
+    """A proxy as such objects choose it."""
+
+    namespace: str
+    labels: Labels = ()
+    is_gateway: bool = False
+
+
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
+class WorkloadRule(Generic[SpecT]):
+    """One object; the same one for as long as it says the same, so identity compares them."""
+
+    namespace: str
+    name: str
+    spec: SpecT
+    annotations: Labels
+    item: ConfigObject
+
+    def selects(self, workload: Workload) -> bool:
+        """Tell whether it is for a workload, given that its namespace reaches so far."""
+        wanted, gateways = cast("Selecting", self.spec).selection
+        labels = dict(workload.labels)
+        if gateways:
+            return (
+                workload.is_gateway
+                and workload.namespace == self.namespace
+                and labels.get(_GATEWAY_NAME) in gateways
+            )
+        return wanted.items() <= labels.items()
+
+
+AnyRule = WorkloadRule[msgspec.Struct]
+_ByNamespace = Mapping[str, tuple[AnyRule, ...]]
+
+
+class _OfKind(NamedTuple):
+    """The rules of one kind by their objects' keys, and the lists of them of each namespace."""
+
+    rules: Derived[ConfigObject, ObjectKey, AnyRule]
+    listed: Derived[ConfigObject, str, tuple[AnyRule, ...]]
+
+    @classmethod
+    def of(cls, objects: Iterable[ConfigObject], *, before: "_OfKind | None") -> "_OfKind":
+        rules = derive(
+            objects,
+            lambda each: each.key,
+            lambda _, items: _rule(items[-1]),
+            before=before.rules if before is not None else None,
+            same=says_the_same,
+        )
+        listed = derive(
+            objects,
+            lambda each: each.namespace,
+            lambda _, items: tuple(rules.values[each.key] for each in items),
+            before=before.listed if before is not None else None,
+            same=says_the_same,
+        )
+        return cls(rules, listed)
+
+
+class WorkloadRules:
+    """All such objects of a mesh."""
+
+    def __init__(self, by_kind: Mapping[str, _ByNamespace], *, root_namespace: str) -> None:
+        """by_kind: by the kind's name, then by namespace, oldest first."""
+        self._by_kind = {name: each for name, each in by_kind.items() if each}
+        self._root = root_namespace
+        self._kinds: Mapping[str, _OfKind] = {}
+        """What it was made of."""
+        self._found: dict[tuple[str, Workload], tuple[AnyRule, ...]] = {}
+
+    @classmethod
+    def of(
+        cls, snapshot: Snapshot, *, root_namespace: str, before: "WorkloadRules | None" = None
+    ) -> "WorkloadRules":
+        """Return those of a snapshot; an object that says what it said stays the rule that it was.
+
+        before: those of the model that is replaced; returned itself if nothing differs.
+        """
+        known = before._kinds if before is not None else {}
+        kinds = {
+            kind.name: _OfKind.of(snapshot.of_kind(kind), before=known.get(kind.name))
+            for kind in WORKLOAD_KINDS
+        }
+        made = cls(
+            {name: each.listed.values for name, each in kinds.items()},
+            root_namespace=root_namespace,
+        )
+        if before is not None and before.is_same(made):
+            made = before
+        made._kinds = kinds
+        return made
+
+    @cached_property
+    def by_name(self) -> Mapping[RuleName, AnyRule]:
+        """All of them."""
+        return {
+            (kind, each.namespace, each.name): each
+            for kind, by_namespace in self._by_kind.items()
+            for rules in by_namespace.values()
+            for each in rules
+        }
+
+    def __bool__(self) -> bool:
+        """Tell whether there are any."""
+        return bool(self._by_kind)
+
+    def has(self, kind: AnyKind) -> bool:
+        """Tell whether there are any of a kind."""
+        return kind.name in self._by_kind
+
+    def of_kind(self, kind: Kind[SpecT]) -> tuple[WorkloadRule[SpecT], ...]:
+        """Return all of a kind."""
+        found = (each for rules in self._by_kind.get(kind.name, {}).values() for each in rules)
+        return cast("tuple[WorkloadRule[SpecT], ...]", tuple(found))
+
+    def applying(self, kind: Kind[SpecT], workload: Workload) -> tuple[WorkloadRule[SpecT], ...]:
+        """Return the rules of a kind that are for a workload; none for one of no namespace.
+
+        Those of the root namespace come first, then those of its own; of each the oldest first.
+        """
+        if kind.name not in self._by_kind or not workload.namespace:
+            return ()
+        key = kind.name, workload
+        found = self._found.get(key)
+        if found is None:
+            if len(self._found) >= _MOST_WORKLOADS:
+                self._found.clear()
+            found = self._found[key] = self._find(kind.name, workload)
+        return cast("tuple[WorkloadRule[SpecT], ...]", found)
+
+    def applies(self, name: RuleName, workload: Workload) -> bool:
+        """Tell whether there is such an object, and whether it is for a workload."""
+        if name[1] not in (self._root, workload.namespace):
+            return False
+        found = self.by_name.get(name)
+        return found is not None and found.selects(workload)
+
+    def is_same(self, other: "WorkloadRules") -> bool:
+        """Tell whether two meshes have the same rules, in the same order."""
+        return self is other or (self._root == other._root and self._by_kind == other._by_kind)
+
+    def differing(self, other: "WorkloadRules") -> frozenset[RuleName]:
+        """Return the names of the objects that two meshes do not have alike.
+
+        All of them if the root namespace is another, or only the order of some.
+        """
+        if self.is_same(other):
+            return frozenset()
+        own, others = self.by_name, other.by_name
+        names = own.keys() | others.keys()
+        if self._root != other._root:
+            return frozenset(names)
+        return frozenset({each for each in names if own.get(each) is not others.get(each)} or names)
+
+    def _find(self, kind: str, workload: Workload) -> tuple[AnyRule, ...]:
+        by_namespace = self._by_kind[kind]
+        return tuple(
+            each
+            for namespace in dict.fromkeys((self._root, workload.namespace))
+            for each in by_namespace.get(namespace, ())
+            if each.selects(workload)
+        )
+
+
+def _rule(item: ConfigObject) -> AnyRule:
+    return WorkloadRule(
+        namespace=item.namespace,
+        name=item.name,
+        spec=item.spec,
+        annotations=item.annotations,
+        item=item,
+    )
+
+
+NO_WORKLOAD_RULES = WorkloadRules({}, root_namespace="")

@@ -1,0 +1,142 @@
+"""Services of different objects as one list: each host of a namespace once, aliases resolved.
+
+A Kubernetes service wins over ServiceEntries of its host and namespace; several ServiceEntries of
+one host are one service. An ExternalName service that leads to a service of the mesh is another
+name of that service; any other leads to the host by DNS.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from istio_config import ObjectKey
+from mesh_model._auto_addresses import Key
+from mesh_model._services import Registry, Service
+from mesh_model.registry._service_entries import united
+
+Sources = Mapping[ObjectKey, tuple[Service, ...]]
+"""The services of each object, oldest first."""
+
+
+@dataclass(frozen=True)
+class Combined:
+    """The services of a mesh, and which are made of several."""
+
+    by_key: Mapping[Key, Service] = field(default_factory=dict)
+    several: Mapping[Key, tuple[Service, ...]] = field(default_factory=dict)
+    """The services of which one is made that more than one object describes."""
+    aliases: Mapping[Key, tuple[Key, ...]] = field(default_factory=dict)
+    """The further names of services that have some."""
+
+    @cached_property
+    def services(self) -> tuple[Service, ...]:
+        """The services, oldest first."""
+        return tuple(self.by_key.values())
+
+
+def combine(sources: Sources, before: Combined | None = None) -> Combined:
+    """Make one service of each host of a namespace; those that are as before are the same."""
+    found: dict[Key, Service] = {}
+    several: dict[Key, tuple[Service, ...]] = {}
+    external: list[Service] = []
+    for services in sources.values():
+        for each in services:
+            key = each.namespace, each.host
+            if (known := found.setdefault(key, each)) is not each:
+                several[key] = (*several.get(key, (known,)), each)
+            if each.external_name:
+                external.append(each)
+    for key, services in several.items():
+        found[key] = _one_of(key, services, before)
+    aliases = _aliases(found, [each for each in external if found[_key(each)] is each])
+    for target, names in aliases.items():
+        for name in names:
+            del found[name]
+        found[target] = _with_aliases(found[target], names, before)
+    return Combined(found, several, aliases)
+
+
+def recombine(before: Combined, was: Sources, edited: Sources) -> Combined | None:
+    """Return the services after edits of some objects; None if hosts came, went or lead elsewhere.
+
+    was: the services of each object before. edited: those of the objects that were edited.
+    """
+    found = dict(before.by_key)
+    for source, services in edited.items():
+        former = was[source]
+        if [_key(each) for each in former] != [_key(each) for each in services]:
+            return None
+        for old, new in zip(former, services, strict=True):
+            key = _key(new)
+            if old is new:
+                continue
+            if old.external_name or new.external_name or key in before.several:
+                return None
+            found[key] = _with_aliases(new, before.aliases.get(key, ()), before)
+    return Combined(found, before.several, before.aliases)
+
+
+def _key(service: Service) -> Key:
+    return service.namespace, service.host
+
+
+def _one_of(key: Key, services: tuple[Service, ...], before: Combined | None) -> Service:
+    """Make one service of several; the same as before, if these are."""
+    if before is not None:
+        known = before.several.get(key, ())
+        if len(known) == len(services) and all(map(_is, known, services)):
+            same = before.by_key.get(key)
+            if same is not None and not same.aliases:
+                return same
+    own = next((each for each in services if each.registry is Registry.KUBERNETES), None)
+    return own if own is not None else united(services)
+
+
+def _is(one: Service, other: Service) -> bool:
+    return one is other
+
+
+def _with_aliases(service: Service, names: tuple[Key, ...], before: Combined | None) -> Service:
+    if not names:
+        return service
+    made = replace(service, aliases=names)
+    known = before.by_key.get(_key(service)) if before is not None else None
+    return known if known == made else made
+
+
+def _aliases(
+    found: Mapping[Key, Service], external: Iterable[Service]
+) -> dict[Key, tuple[Key, ...]]:
+    """Return the names of ExternalName services by the service that they lead to in the end."""
+    names = {_key(each): each.external_name for each in external}
+    if not names:
+        return {}
+    by_host: dict[str, Key] = {}
+    for key in found:
+        by_host.setdefault(key[1], key)
+    aliases: dict[Key, tuple[Key, ...]] = {}
+    for name, host in names.items():
+        target = _target(name, host, names, by_host, found)
+        if target is not None:
+            aliases[target] = (*aliases.get(target, ()), name)
+    return aliases
+
+
+def _target(
+    name: Key,
+    host: str,
+    names: Mapping[Key, str],
+    by_host: Mapping[str, Key],
+    found: Mapping[Key, Service],
+) -> Key | None:
+    """Follow an alias, of an alias it may be; None if it leads out of the mesh, or round."""
+    seen = {name}
+    while True:
+        own = name[0], host
+        target = own if own in found else by_host.get(host)
+        if target is None or target in seen:
+            return None
+        if target not in names:
+            return target
+        seen.add(target)
+        host = names[target]

@@ -1,0 +1,157 @@
+"""The objects of a snapshot that services are made of, sorted by how they are looked for."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from istio_config import ConfigObject, Snapshot
+from istio_config.kinds.kubernetes import (
+    ENDPOINT_SLICE,
+    ENDPOINTS,
+    KUBERNETES_SERVICE,
+    NAMESPACE,
+    NODE,
+    POD,
+    KubernetesServiceSpec,
+)
+from istio_config.kinds.mesh_networks import MESH_NETWORKS, MeshNetworksSpec
+from istio_config.kinds.service_entry import SERVICE_ENTRY, ServiceEntrySpec
+from istio_config.kinds.workload_entry import WORKLOAD_ENTRY
+from mesh_model._auto_addresses import Key
+from mesh_model._networks import NETWORK_LABEL, networks_of
+from mesh_model.kubernetes._cluster import ByService, Pods
+from mesh_model.kubernetes._kubernetes_services import ClusterObjects
+from mesh_model.namespaces._host_owners import HostOwners
+from mesh_model.registry._allocation import allocated_addresses
+from mesh_model.registry._selectors import Selectors
+from mesh_model.workloads._service_settings import Place, ServiceSettings, node_localities
+from mesh_model.workloads._workload_endpoints import same_pod
+from mesh_model.workloads._workloads import Workloads
+
+_SOURCES = (ServiceEntrySpec, KubernetesServiceSpec)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServiceInputs:
+    """Everything that services are made of."""
+
+    sources: tuple[ConfigObject, ...]
+    """The ServiceEntries and Kubernetes services, oldest first."""
+    entries: tuple[ConfigObject, ...]
+    services: tuple[ConfigObject, ...]
+    cluster: ClusterObjects
+    allocated: Mapping[Key, int]
+    settings: ServiceSettings
+    selectors: Selectors
+    settings_of: tuple[object, ...]
+    """All that the settings were made of but reports, to take them over where it is the same."""
+
+
+def inputs_of(
+    snapshot: Snapshot,
+    domain: str,
+    before: ServiceInputs | None,
+    *,
+    resolved: Mapping[str, tuple[str, ...]] | None = None,
+    reports: Mapping[Place, bool] | None = None,
+    owners: HostOwners,
+) -> ServiceInputs:
+    """Sort the objects of a snapshot; what is as before is taken over.
+
+    resolved: the addresses of the host names of network gateways. reports: the health of the
+        applications at addresses of namespaces.
+    """
+    old = before.cluster if before is not None else ClusterObjects()
+    pods = snapshot.of_kind(POD)
+    cluster = ClusterObjects(
+        slices=ByService.of(snapshot.of_kind(ENDPOINT_SLICE), before=old.slices),
+        endpoints=ByService.of(snapshot.of_kind(ENDPOINTS), before=old.endpoints),
+        pods=Pods.of(pods, before=old.pods),
+        pods_by_label=Workloads.of(pods, before=old.pods_by_label, same=same_pod),
+        entries=Workloads.of(snapshot.of_kind(WORKLOAD_ENTRY), before=old.entries),
+    )
+    entries = snapshot.of_kind(SERVICE_ENTRY)
+    services = snapshot.of_kind(KUBERNETES_SERVICE)
+    sources = _sources(snapshot, entries, services, before)
+    settings_of = (
+        domain,
+        resolved,
+        snapshot.mesh_config.root_namespace,
+        snapshot.mesh_config.default_service_export_to,
+        services,
+        snapshot.of_kind(MESH_NETWORKS),
+        snapshot.of_kind(NAMESPACE),
+        snapshot.of_kind(NODE),
+        owners,
+    )
+    if before is not None and before.settings_of == settings_of:
+        settings = before.settings
+    else:
+        settings = _settings(snapshot, domain, resolved, owners)
+    return ServiceInputs(
+        sources=sources,
+        entries=entries,
+        services=services,
+        cluster=cluster,
+        allocated=allocated_addresses(
+            entries,
+            before=before.allocated if before is not None else None,
+            entries_before=before.entries if before is not None else (),
+        ),
+        settings=replace(settings, reports=reports or {}),
+        selectors=Selectors.of(
+            sources, before=before.selectors if before is not None else Selectors()
+        ),
+        settings_of=settings_of,
+    )
+
+
+def _sources(
+    snapshot: Snapshot,
+    entries: tuple[ConfigObject, ...],
+    services: tuple[ConfigObject, ...],
+    before: ServiceInputs | None,
+) -> tuple[ConfigObject, ...]:
+    """Return the objects of both kinds, oldest first."""
+    if before is not None and entries is before.entries and services is before.services:
+        return before.sources
+    if not entries or not services:
+        return entries or services
+    return tuple(each for each in snapshot.objects if isinstance(each.spec, _SOURCES))
+
+
+def _settings(
+    snapshot: Snapshot,
+    domain: str,
+    resolved: Mapping[str, tuple[str, ...]] | None,
+    owners: HostOwners,
+) -> ServiceSettings:
+    root = snapshot.mesh_config.root_namespace
+    return ServiceSettings(
+        export_to=snapshot.mesh_config.default_service_export_to,
+        domain=domain,
+        networks=networks_of(
+            next(
+                (
+                    each.spec
+                    for each in snapshot.of_kind(MESH_NETWORKS)
+                    if isinstance(each.spec, MeshNetworksSpec)
+                ),
+                None,
+            ),
+            snapshot.of_kind(KUBERNETES_SERVICE),
+            domain=domain,
+            resolved=resolved,
+            labelled_in=root if owners.is_strict else None,
+        ),
+        cluster_network=next(
+            (
+                dict(each.labels).get(NETWORK_LABEL, "")
+                for each in snapshot.of_kind(NAMESPACE)
+                if each.name == root
+            ),
+            "",
+        ),
+        localities=node_localities(snapshot.of_kind(NODE)),
+        owners=owners,
+        reports={},
+    )

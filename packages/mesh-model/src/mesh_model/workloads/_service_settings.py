@@ -1,0 +1,70 @@
+"""The part of a configuration that every service is made with, beside its own objects."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from istio_config import ConfigObject
+from mesh_model._networks import CLUSTER, Networks
+from mesh_model.namespaces._host_owners import HostOwners
+
+Place = tuple[str, str, str]
+"""Namespace, service account and address of a workload."""
+
+LOCALITY_LABEL = "istio-locality"
+
+_REGION = ("topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region")
+_ZONE = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone")
+_SUBZONE = ("topology.istio.io/subzone",)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceSettings:
+    """Whatever services of all kinds depend on; compared by value."""
+
+    export_to: tuple[str, ...]
+    """Of services that say nothing of it."""
+    domain: str
+    """The DNS suffix of the hosts of Kubernetes services."""
+    networks: Networks
+    cluster_network: str
+    """The network of the pods that name none."""
+    localities: Mapping[str, str]
+    """The localities of Kubernetes nodes, by name."""
+
+    owners: HostOwners
+
+    reports: Mapping[Place, bool] = field(compare=False)
+    """Whether the application at an address is healthy, where a proxy of its account has said so.
+
+    A change of it concerns the services that have the address, and no others.
+    """
+
+    def network_of_pod(self, address: str, given: str = "", *, cluster: str = "") -> str:
+        """Return the network of an endpoint in a cluster, of which its label says `given`.
+
+        cluster: empty for the only one.
+        """
+        return self.networks.network_of(
+            address, given or self.cluster_network, cluster=cluster or CLUSTER
+        )
+
+
+def node_localities(nodes: Sequence[ConfigObject]) -> Mapping[str, str]:
+    """Return the locality of each node that has one in its labels."""
+    found = {each.name: _node_locality(dict(each.labels)) for each in nodes}
+    return {name: locality for name, locality in found.items() if locality}
+
+
+def _node_locality(labels: Mapping[str, str]) -> str:
+    parts = [_first(labels, keys) for keys in (_REGION, _ZONE, _SUBZONE)]
+    return "/".join(parts).rstrip("/") if any(parts) else ""
+
+
+def _first(labels: Mapping[str, str], keys: tuple[str, ...]) -> str:
+    return next((labels[key] for key in keys if labels.get(key)), "")
+
+
+def label_locality(labels: Mapping[str, str]) -> str:
+    """Return the locality that a workload's own label says; labels can't have slashes."""
+    text = labels.get(LOCALITY_LABEL, "")
+    return text if "/" in text else text.replace(".", "/")
