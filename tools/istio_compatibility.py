@@ -32,7 +32,7 @@ Flags and variables that look like Istio's or ours and stand nowhere here are to
 
 
 def page() -> str:
-    """Returns the page."""
+    """Return the page."""
     sections: Sequence[tuple[str, Sequence[Setting]]] = (
         ("Variables: identity and configuration", _variables.IDENTITY),
         ("Variables: security", _variables.SECURITY),

@@ -202,7 +202,7 @@ def take(size: tuple[int, int], example: Path, folder: Path, ending: str, *, tro
 
 
 def all_ready(text: str) -> bool:
-    """Say whether a screen of `mesh-local up` tells that all is ready; an older one's rows do."""
+    """Return whether a screen of `mesh-local up` tells that all is ready; an older one in rows."""
     return "8 of 8 ready" in text or len(re.findall(r"connected +ready", text)) == 8
 
 

@@ -25,7 +25,7 @@ def parts() -> list[list[Path]]:
 
 
 def holds_python(path: Path) -> bool:
-    """Say whether mypy would find something to check there."""
+    """Return whether mypy would find something to check there."""
     return path.is_file() or next(path.rglob("*.py"), None) is not None
 
 

@@ -2,7 +2,8 @@
 
 Looks at every word of the Python files and documents, also inside identifiers:
 `SocketKeeper` and `_keeper` both hold the word keeper. A docstring of a package's source has a
-subject: it does not begin with "What", "Who" or "It".
+subject: it does not begin with "What", "Who" or "It"; a function's is an order, and one that
+answers yes or no begins with "Return whether".
 """
 
 from __future__ import annotations
@@ -53,6 +54,8 @@ _WORDS = re.compile(
     r"(?<![a-z])(" + "|".join(word.replace("-", "[-_]") for word in INSTEAD) + r")s?(?![a-z])"
 )
 NO_SUBJECT = frozenset({"What", "Who", "Whom", "Whose", "Those", "It", "Its", "They"})
+OTHER_VERBS = re.compile(r"(Tells?|Says?) whether\b|Returns\b|Yields\b|Tells\b|Says\b|Raises\b")
+"""Beginnings of a function's docstring for which the tree has one form: Return, Yield, Raise."""
 _SUFFIXES = frozenset({".py", ".md", ".toml", ".proto"})
 _OF_TOOLS = frozenset({"build", "dist", "node_modules"})
 # They say which words these are.
@@ -75,6 +78,13 @@ def without_subject(source: str) -> Iterator[tuple[int, str]]:
             first = text.split()[0].rstrip(",;:")
             if first in NO_SUBJECT:
                 yield getattr(node, "lineno", 1), first
+            elif is_function(node) and (other := OTHER_VERBS.match(text)):
+                yield getattr(node, "lineno", 1), other[0]
+
+
+def is_function(node: ast.AST) -> bool:
+    """Return whether a node is a function, whose docstring is an order."""
+    return isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
 
 
 def instead_of(word: str) -> str:
@@ -104,9 +114,8 @@ def main(root: Path) -> int:
             count += 1
         if file.suffix == ".py" and "src" in file.relative_to(root).parts:
             for line, word in without_subject(file.read_text()):
-                print(
-                    f"{file.relative_to(root)}:{line}: {word}…: a docstring begins with its subject"
-                )
+                place = f"{file.relative_to(root)}:{line}"
+                print(f"{place}: {word}…: a docstring begins with its subject, or Return, Yield")
                 count += 1
     print(f"vocabulary: {count} words that docs/vocabulary.md does not have", file=sys.stderr)
     return 1 if count else 0

@@ -122,7 +122,7 @@ def known_words() -> frozenset[str]:
 
 
 def is_there(name: str) -> bool:
-    """Tell whether a name is a word of a source, or made of two: a beginning and `_an_end`."""
+    """Return whether a name is a word of a source, or made of two: a beginning and `_an_end`."""
     words = known_words()
     metric = name.removesuffix("_total").removeprefix("istio_agent_")
     return (
@@ -166,7 +166,7 @@ FOLDERS = frozenset(each.folder.name for each in packages())
 
 
 def is_file_there(name: str) -> bool:
-    """Tell whether a file, a folder or a module is there; of a package, below its sources, too."""
+    """Return whether a file, folder or module is there; of a package, below its sources, too."""
     base, _, rest = name.rstrip("/").partition("/")
     if name.endswith(".py"):
         return any(path.endswith("/" + name.removeprefix("./")) for path in PATHS)

@@ -35,7 +35,7 @@ Output = Annotated[
 def build(
     *, wanted: str | None, find_plugins: Callable[[], Mapping[str, EntryPoint]]
 ) -> typer.Typer:
-    """Returns the application; loads plugins only if `wanted` is no command of this package."""
+    """Return the application; loads plugins only if `wanted` is no command of this package."""
     app = application(
         NAME,
         about="Runs and asks the data plane agent of a service mesh.",

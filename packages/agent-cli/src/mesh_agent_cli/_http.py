@@ -127,7 +127,7 @@ def _body(response: http.client.HTTPResponse, where: str, max_bytes: int | None)
 
 
 def local_url(address: str, port: int, path: str) -> str:
-    """Returns the URL of an agent's port; an IPv6 address is put in brackets."""
+    """Return the URL of an agent's port; an IPv6 address is put in brackets."""
     host = f"[{address}]" if ":" in address and not address.startswith("[") else address
     return f"http://{host}:{port}/{path.lstrip('/')}"
 
@@ -135,7 +135,7 @@ def local_url(address: str, port: int, path: str) -> str:
 def fetch_object(
     url: str, *, purpose: str, program: str, timeout_s: float = _PAGE_TIMEOUT_S
 ) -> Mapping[str, object]:
-    """Returns the JSON object at a URL.
+    """Return the JSON object at a URL.
 
     purpose: of the question, as in `ask the agent for its status`. program: what should answer.
 

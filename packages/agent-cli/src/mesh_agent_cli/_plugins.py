@@ -16,7 +16,7 @@ GROUP = "mesh_agent.commands"
 
 
 def find_plugins() -> Mapping[str, EntryPoint]:
-    """Returns the installed entries, by name."""
+    """Return the installed entries, by name."""
     from importlib.metadata import entry_points
 
     return {entry.name: entry for entry in sorted(entry_points(group=GROUP))}

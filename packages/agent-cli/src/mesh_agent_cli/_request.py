@@ -10,7 +10,7 @@ _TIMEOUT_S = 60.0
 
 
 def request(method: str, path: str, body: str | None, *, address: str, port: int) -> bytes:
-    """Returns the answer's body. A 404 is an answer, any other status over 399 a failure.
+    """Return the answer's body. A 404 is an answer, any other status over 399 a failure.
 
     Raises:
         CliError: no answer, or a failure status.
@@ -35,7 +35,7 @@ def request(method: str, path: str, body: str | None, *, address: str, port: int
 
 
 def check_port(port: int) -> None:
-    """Raises CliError unless the port is one of the agent's or Envoy's local ones."""
+    """Raise CliError unless the port is one of the agent's or Envoy's local ones."""
     if port not in PORTS:
         allowed = ", ".join(str(allowed) for allowed in PORTS)
         raise CliError(f"debug port {port} is not one of {allowed}", exit_code=2)

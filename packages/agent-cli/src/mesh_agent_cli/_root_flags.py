@@ -24,7 +24,7 @@ _COMMANDS_WITH_THEM = ("proxy", "config", "doctor")
 
 
 def place_root_flags(words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Returns the words with the root flags behind the command's name, and the useless ones.
+    """Return the words with the root flags behind the command's name, and the useless ones.
 
     A command that does not take them loses them, wherever they stand.
     """

@@ -18,7 +18,7 @@ class OutputFormat(StrEnum):
 
 
 def versions() -> Mapping[str, str]:
-    """Returns the agent's version, or this command's alone where no agent is installed."""
+    """Return the agent's version, or this command's alone where no agent is installed."""
     from importlib.metadata import PackageNotFoundError, version
 
     found: dict[str, str] = {}
@@ -32,7 +32,7 @@ def versions() -> Mapping[str, str]:
 
 
 def render_version(found: Mapping[str, str], *, short: bool, output: OutputFormat | None) -> str:
-    """Returns the versions as text; `short` counts only without `output`."""
+    """Return the versions as text; `short` counts only without `output`."""
     match output:
         case OutputFormat.JSON:
             return json.dumps({"clientVersion": dict(found)}, indent=2)

@@ -268,7 +268,7 @@ def _pod_info(settings: Settings) -> PodInfo:
 
 
 def _proxy_config(flags: Flags, settings: Settings, pod: PodInfo) -> ProxyConfig:
-    """Returns the merged layers; one that is wrong is a problem, and left out."""
+    """Return the merged layers; one that is wrong is a problem, and left out."""
     mesh = MeshFile(Layer(name=flags.mesh_config, values={}), {})
     found: list[Layer] = []
     try:
@@ -326,7 +326,7 @@ def _identity(flags: Flags, settings: Settings, pod: PodInfo) -> NodeIdentity:
 
 
 def _addresses(given: str, pod: PodInfo) -> tuple[str, ...]:
-    """Returns INSTANCE_IP and the machine's other addresses, or the machine's.
+    """Return INSTANCE_IP and the machine's other addresses, or the machine's.
 
     An address that is none of this machine's was given for a reason (on loopback, for many
     workloads on one machine; of a router before it): then it is the only one.

@@ -28,7 +28,7 @@ def doctor_config(
     other_user: str = "",
     is_given: bool = True,
 ) -> mesh_doctor.DoctorConfig:
-    """Returns what is to be examined.
+    """Return what is to be examined.
 
     problems: those of the configuration; what they name has its default in `config`.
     examined, examined_fix, other_user: see `DoctorConfig`.
@@ -150,7 +150,7 @@ def _admin(config: AgentConfig) -> mesh_doctor.HttpPlace | None:
 
 
 def reached_at(host: str) -> str:
-    """Returns where a listener is reached from this machine; empty is every interface."""
+    """Return where a listener is reached from this machine; empty is every interface."""
     if not host:
         return "127.0.0.1"
     try:
@@ -258,7 +258,7 @@ def _envoy(config: AgentConfig) -> mesh_doctor.EnvoyPlace | None:
 
 
 def _interception(config: AgentConfig) -> str:
-    """Returns the interception mode as the control plane is told it; empty if it is not set."""
+    """Return the interception mode as the control plane is told it; empty if it is not set."""
     bootstrap = config.envoy.bootstrap
     if not isinstance(bootstrap, envoy_supervisor.BootstrapConfig):
         return ""

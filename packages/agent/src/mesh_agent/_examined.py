@@ -162,7 +162,7 @@ def _of_this_shell(own: AgentConfig, directory: Path, place: str, *, others: boo
 
 
 def _is_set_up(own: AgentConfig) -> bool:
-    """Say whether this shell has any of an agent's settings."""
+    """Return whether this shell has any of an agent's settings."""
     sections = own.effective.sections
     every = (
         each

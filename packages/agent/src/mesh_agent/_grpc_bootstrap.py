@@ -37,7 +37,7 @@ _INBOUND_LISTENER = "xds.istio.io/grpc/lds/inbound/%s"
 
 
 def grpc_bootstrap(config: AgentConfig, refresh: timedelta | None = None) -> Mapping[str, JSON]:
-    """Returns the bootstrap of gRPC's own xDS clients (gRFC A27), with the names of Istio's.
+    """Return the bootstrap of gRPC's own xDS clients (gRFC A27), with the names of Istio's.
 
     refresh: how often they are to read the certificate's files; as often as a certificate of the
     lifetime that is asked for makes it necessary.
@@ -83,7 +83,7 @@ def grpc_bootstrap(config: AgentConfig, refresh: timedelta | None = None) -> Map
 
 
 def refresh_interval(config: AgentConfig, lifetime: timedelta) -> timedelta:
-    """Returns how often an application has to read the files of certificates that live so long."""
+    """Return how often an application has to read the files of certificates that live so long."""
     if config.grpc_refresh is not None:
         return config.grpc_refresh
     rotation = config.rotation
@@ -151,7 +151,7 @@ def _write(path: Path, bootstrap: Mapping[str, JSON]) -> None:
 
 
 def files_needed(config: AgentConfig, bootstrap_path: Path) -> tuple[Path, ...]:
-    """Returns the files without which the application can't start."""
+    """Return the files without which the application can't start."""
     if config.output is None:
         return (bootstrap_path,)
     files = certclient.FilesConfig.in_directory(config.output.directory)

@@ -18,7 +18,7 @@ def interceptors(
     learned: LearnedRoots | None,
     dns: "DnsServer | None",
 ) -> tuple[xds_proxy.Interceptor, ...]:
-    """Returns the interceptors: of trust bundles if they are wanted, of name tables with DNS."""
+    """Return the interceptors: of trust bundles if they are wanted, of name tables with DNS."""
     found: list[xds_proxy.Interceptor] = []
     if isinstance(secrets, OwnSecrets) and config.trust_updates:
         found.append(TrustBundleUpdates(secrets.certificates, learned))

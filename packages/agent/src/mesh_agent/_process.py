@@ -121,7 +121,7 @@ def _tell(told: Sequence[Told]) -> None:
 
 
 def _end_when_overdue(limit_s: float) -> None:
-    """Ends this process some seconds after the deadline of the stop, whatever it is doing then.
+    """End this process some seconds after the deadline of the stop, whatever it is doing then.
 
     Where it hangs is written to stderr. The kernel ends Envoy with it.
     """

@@ -17,7 +17,7 @@ StopBegan = Callable[[float], None]
 
 
 def stop_limit(config: AgentConfig) -> timedelta:
-    """Returns how long a stop may take: what the application and Envoy may, and five seconds."""
+    """Return how long a stop may take: what the application and Envoy may, and five seconds."""
     envoy, application = config.envoy, config.application
     limit = max(envoy.termination_drain, envoy.minimum_drain) + envoy.pre_drain_pause
     limit += envoy.stop_grace + _OTHER_PARTS

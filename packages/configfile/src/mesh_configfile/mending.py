@@ -176,7 +176,7 @@ def _filler(wanted: inspect.Type, depth: int = 0) -> Value:  # noqa: PLR0911
 
 
 def touches(path: FieldPath, unread: Iterable[FieldPath]) -> bool:
-    """Tell whether a field is one of those that were not read, in one, or around one."""
+    """Return whether a field is one of those that were not read, in one, or around one."""
     return any(path[: len(each)] == each or each[: len(path)] == path for each in unread)
 
 

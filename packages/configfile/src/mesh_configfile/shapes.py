@@ -52,7 +52,7 @@ def type_info(shape: type[msgspec.Struct]) -> inspect.Type:
 
 
 def fits(value: Value, wanted: inspect.Type) -> bool:
-    """Tell whether data has no difference from a type."""
+    """Return whether data has no difference from a type."""
     return next(_check(value, wanted, ()), None) is None
 
 
@@ -133,7 +133,7 @@ def _scalar(value: Value, wanted: inspect.Type) -> str | None:  # noqa: PLR0911
 
 
 def _is_duration(field: inspect.Field) -> bool:
-    """Tell whether a text is read as a duration by those who have this shape: its default is one.
+    """Return whether a text is read as a duration by those who have this shape: its default is one.
 
     In YAML `60s` is text without quotes, so that quotes would be the wrong advice.
     """

@@ -157,7 +157,7 @@ class _Own:
                 yield each
 
     def has(self, problem: Problem) -> bool:
-        """Tell whether a problem is one of these files, and not of a field that was not read."""
+        """Return whether a problem is one of these files, and not of a field that was not read."""
         is_here = not problem.file or problem.file in self._files
         return is_here and not self._follows(problem)
 
@@ -174,7 +174,7 @@ class _Own:
 
 
 def _is_around(outer: str, inner: str) -> bool:
-    """Tell whether a field is another one, or around it."""
+    """Return whether a field is another one, or around it."""
     return inner == outer or inner.startswith((f"{outer}.", f"{outer}["))
 
 

@@ -92,7 +92,7 @@ class Listener:
 
 
 def runs(listener: Listener, programs: Collection[str]) -> bool:
-    """Say whether one of these names is among the words of a listener's program."""
+    """Return whether one of these names is among the words of a listener's program."""
     return any(PurePath(word).name in programs for word in listener.program.split())
 
 

@@ -48,7 +48,7 @@ class UnixAddress(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def envoy_address(address: Address | UnixAddress) -> dict[str, JSON]:
-    """Returns the address as `envoy.config.core.v3.Address` in JSON."""
+    """Return the address as `envoy.config.core.v3.Address` in JSON."""
     match address:
         case Address(host=host, port=port):
             return {"socket_address": {"address": host, "port_value": port}}

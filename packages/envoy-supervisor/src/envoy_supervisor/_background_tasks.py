@@ -16,14 +16,14 @@ class Background:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def start(self, work: Coroutine[object, object, None], *, name: str) -> asyncio.Task[None]:
-        """Runs `work` until it is done, or until `cancel`."""
+        """Run `work` until it is done, or until `cancel`."""
         task = asyncio.create_task(work, name=name)
         self._tasks.add(task)
         task.add_done_callback(self._on_done)
         return task
 
     async def cancel(self) -> None:
-        """Ends all tasks, and waits until they have ended."""
+        """End all tasks, and waits until they have ended."""
         for task in self._tasks:
             task.cancel()
         if self._tasks:

@@ -30,7 +30,7 @@ _TEMPORARY = "envoy-supervisor-"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command and returns its exit status."""
+    """Run the command and returns its exit status."""
     options = _parser().parse_args(arguments)
     configure_logging(options.log_level, as_json=options.log_as_json)
     # Which of its lines Envoy prints is decided by its own level.
@@ -120,7 +120,7 @@ async def _restart_on_hangup(envoy: Envoy, wanted: asyncio.Event) -> None:
 
 
 def _sweep(directory: Path) -> None:
-    """Removes the directories of earlier runs that were killed."""
+    """Remove the directories of earlier runs that were killed."""
     for path in directory.glob(f"{_TEMPORARY}*-*"):
         try:
             pid = path.name.removeprefix(_TEMPORARY).split("-")[0]

@@ -31,7 +31,7 @@ _YOUNG_S = 2.0
 
 
 def content_hash(paths: Sequence[Path]) -> str:
-    """Returns the SHA-256 of names and contents, without files that cannot be read."""
+    """Return the SHA-256 of names and contents, without files that cannot be read."""
     digest = hashlib.sha256()
     for path in paths:
         try:
@@ -57,7 +57,7 @@ class FileContents:
         self._contents: dict[Path, _Content | None] = {}
 
     async def has_changed(self) -> bool:
-        """Returns whether the content of any file differs from that at the last call."""
+        """Return whether the content of any file differs from that at the last call."""
         await self._watch.follow(self._paths)
         before = self._contents
         found = await asyncio.gather(*(_content_of(path, before.get(path)) for path in self._paths))
@@ -67,7 +67,7 @@ class FileContents:
         )
 
     async def wait_changed(self) -> None:
-        """Returns when `has_changed` is so, and the files have settled."""
+        """Return when `has_changed` is so, and the files have settled."""
         while True:
             await self._watch.wait()
             if await self.has_changed():
@@ -91,7 +91,7 @@ async def _content_of(path: Path, before: _Content | None) -> _Content | None:
 
 
 def _read(path: Path, before: _Content | None) -> _Content | None:
-    """Runs in a thread."""
+    """Run in a thread."""
     try:
         now = file_stat(path)
         if now is None:

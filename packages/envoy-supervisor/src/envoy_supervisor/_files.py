@@ -10,7 +10,7 @@ log = logging.getLogger(__name__)
 
 
 def remove(path: Path) -> None:
-    """Removes a file if it is there. Logs if that cannot be: nothing depends on it."""
+    """Remove a file if it is there. Logs if that cannot be: nothing depends on it."""
     try:
         path.unlink(missing_ok=True)
     except OSError as error:
@@ -18,7 +18,7 @@ def remove(path: Path) -> None:
 
 
 def write_private(path: Path, text: str) -> None:
-    """Writes a file that only its owner can read; replaces an old one in one step."""
+    """Write a file that only its owner can read; replaces an old one in one step."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:

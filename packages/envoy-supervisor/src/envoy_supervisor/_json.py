@@ -17,7 +17,7 @@ MAX_DEPTH = 32
 
 
 def clean_json(value: JSON, where: str, depth: int = 0) -> JSON:
-    """Returns a copy of `value` that is strict JSON, so that Envoy cannot misread or refuse it.
+    """Return a copy of `value` that is strict JSON, so that Envoy cannot misread or refuse it.
 
     Text that is not Unicode (lone surrogates, which is how Python shows environment variables
     that are not UTF-8) gets U+FFFD in place of each stray byte. NaN, the infinities and values
@@ -46,5 +46,5 @@ def clean_json(value: JSON, where: str, depth: int = 0) -> JSON:
 
 
 def clean_text(text: str) -> str:
-    """Returns the text with U+FFFD in place of lone surrogates."""
+    """Return the text with U+FFFD in place of lone surrogates."""
     return _SURROGATES.sub("\ufffd", text)

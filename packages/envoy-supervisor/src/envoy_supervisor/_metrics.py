@@ -46,7 +46,7 @@ class EnvoyMetrics:
         self._envoy = envoy
 
     def collect(self) -> Iterator[Metric]:
-        """Yields the metrics, all from one snapshot."""
+        """Yield the metrics, all from one snapshot."""
         if self._envoy is None:
             return
         status = self._envoy.status
@@ -83,7 +83,7 @@ class EnvoyMetrics:
 
 
 def start_time(pid: int, *, proc: Path = Path("/proc")) -> float | None:
-    """Returns when a process was started, as Unix time; None if there is none of that number."""
+    """Return when a process was started, as Unix time; None if there is none of that number."""
     try:
         process = (proc / str(pid) / "stat").read_bytes()
         machine = (proc / "stat").read_bytes()

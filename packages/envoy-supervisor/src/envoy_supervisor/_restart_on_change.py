@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 
 
 def followed_files(config: EnvoyConfig) -> tuple[Path, ...]:
-    """Returns the files whose change means a restart: bootstrap, binary and watched files."""
+    """Return the files whose change means a restart: bootstrap, binary and watched files."""
     bootstrap = (config.bootstrap,) if isinstance(config.bootstrap, Path) else ()
     return (*bootstrap, config.binary, *config.watched_files)
 

@@ -93,7 +93,7 @@ def _marks(status: os.stat_result) -> tuple[int, int, int]:
 
 
 def _agrees(pread: Callable[[int, int], bytes], content: bytes, status: os.stat_result) -> bool:
-    """Say whether the file still has this content; reads it again if its times can't tell."""
+    """Return whether the file still has this content; reads it again if its times can't tell."""
     if abs(time.time_ns() - status.st_mtime_ns) > _YOUNG_NS:
         return True
     return pread(len(content) + 1, 0) == content

@@ -242,7 +242,7 @@ class FileWatch:
 
     def _handler_of(self, directory: _Directory) -> OnEvent:
         def on_event(name: str, event: DirectoryEvent) -> None:
-            """Runs in inotify's thread."""
+            """Run in inotify's thread."""
             wanted = self._names.get(directory.path, frozenset())
             if name == "" or name in wanted or _ALL in wanted:
                 self._loop.call_soon_threadsafe(self._on_event, directory, name, event)

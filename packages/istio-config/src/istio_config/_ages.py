@@ -35,7 +35,7 @@ def seniority_of(contents: Iterable[FileContent], *, believes: bool = False) -> 
 
 
 def decides(contents: Iterable[FileContent]) -> bool:
-    """Tell whether there are objects by which the order of namespaces is decided."""
+    """Return whether there are objects by which the order of namespaces is decided."""
     return any(True for _ in _deciding(contents))
 
 

@@ -55,7 +55,7 @@ class Snapshots:
         return found
 
     def _note_may_differ(self, gone: Sequence[FileContent], come: Sequence[FileContent]) -> bool:
-        """Tell whether a change may decide if it is told that dates are without effect."""
+        """Return whether a change may decide if it is told that dates are without effect."""
         if self._believe_timestamps:
             return False
         dated = dated_namespaces(come)

@@ -94,7 +94,7 @@ class Tree:
         return _below(directory, name) if is_beside else None
 
     def _may_lead_elsewhere(self, directory: str, name: str, path: str, mode: int) -> bool:
-        """Tell whether what other paths lead to may depend on this entry."""
+        """Return whether what other paths lead to may depend on this entry."""
         if mode and not stat.S_ISREG(mode):
             return True
         if name.startswith("."):
@@ -279,5 +279,5 @@ class _Walk:
 
 
 def _is_in(path: str, directory: str) -> bool:
-    """Tell whether a real path is a directory or below it."""
+    """Return whether a real path is a directory or below it."""
     return path == directory or path.startswith(directory.rstrip("/") + "/")

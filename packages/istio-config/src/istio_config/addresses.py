@@ -9,7 +9,7 @@ UNIX = "unix://"
 
 
 def is_ip(text: str) -> bool:
-    """Tell whether this is an IPv4 or IPv6 address."""
+    """Return whether this is an IPv4 or IPv6 address."""
     try:
         ipaddress.ip_address(text)
     except ValueError:
@@ -18,7 +18,7 @@ def is_ip(text: str) -> bool:
 
 
 def is_network(text: str) -> bool:
-    """Tell whether this is a range such as 10.0.0.0/8."""
+    """Return whether this is a range such as 10.0.0.0/8."""
     try:
         ipaddress.ip_network(text)
     except ValueError:
@@ -35,14 +35,14 @@ def plain_address(text: str) -> str:
 
 
 def is_host(text: str) -> bool:
-    """Tell whether this is a host name without wildcard."""
+    """Return whether this is a host name without wildcard."""
     if not text or len(text) > MAX_HOST_LENGTH:
         return False
     return all(_LABEL.fullmatch(label) for label in text.split("."))
 
 
 def is_host_pattern(text: str) -> bool:
-    """Tell whether this is a host name, whose first label may be `*`."""
+    """Return whether this is a host name, whose first label may be `*`."""
     return is_host(text.removeprefix("*."))
 
 

@@ -20,7 +20,7 @@ class Edits(NamedTuple, Generic[_T]):
     come: list[_T]
 
     def __bool__(self) -> bool:
-        """Tell whether there is any."""
+        """Return whether there is any."""
         return bool(self.gone or self.come)
 
 

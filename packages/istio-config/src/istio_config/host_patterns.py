@@ -7,12 +7,12 @@ case here.
 
 
 def overlaps(one: str, other: str) -> bool:
-    """Tell whether two patterns have a host in common."""
+    """Return whether two patterns have a host in common."""
     return has(one, other) or has(other, one)
 
 
 def has(pattern: str, host: str) -> bool:
-    """Tell whether a pattern has a host, or all hosts of another pattern."""
+    """Return whether a pattern has a host, or all hosts of another pattern."""
     if not pattern.startswith("*"):
         return pattern == host
     if host.startswith("*"):

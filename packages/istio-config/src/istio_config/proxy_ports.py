@@ -23,7 +23,7 @@ PROXY_PORTS: Mapping[int, str] = MappingProxyType(
 
 
 def may_be_own_machine(address: str) -> bool:
-    """Tell whether this may lead a proxy to the machine that it is on itself.
+    """Return whether this may lead a proxy to the machine that it is on itself.
 
     So may every host name: the owner of the domain decides.
     """

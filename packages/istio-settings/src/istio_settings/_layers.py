@@ -83,14 +83,14 @@ class Layer(msgspec.Struct, frozen=True, kw_only=True):
     many_lines: bool = False
 
     def place(self, path: tuple[str, ...]) -> str:
-        """Returns the layer's name and the field's line; may load the YAML library."""
+        """Return the layer's name and the field's line; may load the YAML library."""
         line = ""
         if self.document is not None and self.many_lines:
             line = f":{self.document.line_of((*self.inside, *path))}"
         return ": ".join((f"{self.name}{line}", *self.inside))
 
     def known_place(self, path: tuple[str, ...]) -> str:
-        """Returns the place without loading any library: of JSON, the layer alone."""
+        """Return the place without loading any library: of JSON, the layer alone."""
         if self.document is not None and self.document.has_lines:
             return self.place(path)
         return ": ".join((self.name, *self.inside))
@@ -122,7 +122,7 @@ class MeshFile(NamedTuple):
     fields: Mapping[str, JSON]
 
     def place(self, field: str) -> str:
-        """Returns a field's name with the file and its line; may load the YAML library."""
+        """Return a field's name with the file and its line; may load the YAML library."""
         whole = Layer(
             name=self.layer.name,
             values=self.fields,
@@ -144,7 +144,7 @@ def mesh_file(name: str, text: str) -> MeshFile:
 
 
 def mesh_layer(name: str, text: str) -> Layer:
-    """Returns the layer in a mesh config file: its `defaultConfig`. Raises `LayerError`."""
+    """Return the layer in a mesh config file: its `defaultConfig`. Raises `LayerError`."""
     return mesh_file(name, text).layer
 
 
@@ -156,7 +156,7 @@ def single_layers(
     service_cluster: str = "",
     concurrency: int = 0,
 ) -> tuple[Layer, ...]:
-    """Returns the layers of single annotations and flags; empty and zero mean not given."""
+    """Return the layers of single annotations and flags; empty and zero mean not given."""
     port_annotation = "annotation status.sidecar.istio.io/port"
     if status_port and not (status_port.isascii() and status_port.isdigit()):
         raise LayerError(f"{port_annotation} is {status_port!r}, it must be a port")

@@ -15,13 +15,13 @@ _EXCLUDED = "traffic.sidecar.istio.io/excludeInterfaces"
 
 
 def excluded_interfaces(annotations: Mapping[str, str]) -> tuple[str, ...]:
-    """Returns the interfaces that the pod's annotation takes out of the mesh."""
+    """Return the interfaces that the pod's annotation takes out of the mesh."""
     names = annotations.get(_EXCLUDED, "").split(",")
     return tuple(name.strip() for name in names if name.strip())
 
 
 def machine_addresses(*, leave_out: Collection[str] = ()) -> tuple[str, ...]:
-    """Returns the addresses by which others can reach this machine, IPv4 first.
+    """Return the addresses by which others can reach this machine, IPv4 first.
 
     leave_out: interfaces whose addresses do not count.
 

@@ -71,7 +71,7 @@ def cluster_name(
     workload: str,
     naming: str = BY_APP_LABEL,
 ) -> str:
-    """Returns the name of Envoy's own service: as configured, else by the labels or the workload.
+    """Return the name of Envoy's own service: as configured, else by the labels or the workload.
 
     naming: one of `SERVICE_NAMINGS`.
     """
@@ -94,7 +94,7 @@ def node_metadata(
     pod: PodInfo,
     typed: Mapping[str, JSON] = MappingProxyType({}),
 ) -> dict[str, JSON]:
-    """Returns the metadata: raw settings first, then typed fields over them.
+    """Return the metadata: raw settings first, then typed fields over them.
 
     Sources, low to high: `ISTIO_META_<K>` variables, `ISTIO_METAJSON_<X>` objects, typed fields.
     A bad JSON object is logged and left out.
@@ -134,7 +134,7 @@ def node_metadata(
 
 
 def workload_labels(environ: Mapping[str, str], pod: PodInfo) -> dict[str, str]:
-    """Returns the workload's labels: those of `ISTIO_METAJSON_LABELS`, and the pod's over them."""
+    """Return the workload's labels: those of `ISTIO_METAJSON_LABELS`, and the pod's over them."""
     return {
         **_static_labels(environ),
         **{key: text for key, text in pod.labels.items() if key != "pod-template-hash"},
@@ -221,7 +221,7 @@ def _meant(escape: re.Match[bytes]) -> bytes:
 
 
 def locality(labels: Mapping[str, str]) -> tuple[str, str, str]:
-    """Returns region, zone and sub-zone from the locality labels; empty where not given.
+    """Return region, zone and sub-zone from the locality labels; empty where not given.
 
     Source: labels topology.istio.io/locality and istio-locality; dots separate unless there is
     a slash.

@@ -73,7 +73,7 @@ class ProxyConfig(msgspec.Struct, frozen=True, kw_only=True):
     metadata_origins: Mapping[str, str] = msgspec.field(default_factory=dict)
 
     def place(self, key: str) -> Place:
-        """Returns where a field was given."""
+        """Return where a field was given."""
         return self.origins.get(key) or Place(Layer(name="proxy config", values={}), (key,))
 
 
@@ -126,7 +126,7 @@ def merge_layers(layers: Iterable[Layer]) -> ProxyConfig:
 
 
 def _text(value: JSON) -> str:
-    """Returns a value of `proxyMetadata` as the variable that injection would make of it."""
+    """Return a value of `proxyMetadata` as the variable that injection would make of it."""
     return value if isinstance(value, str) else json.dumps(value)
 
 

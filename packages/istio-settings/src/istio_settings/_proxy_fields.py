@@ -23,7 +23,7 @@ class Fields:
 
     @classmethod
     def of(cls, proxy: ProxyConfig, key: str, problems: list[str]) -> Self | None:
-        """Returns a top-level object of the proxy configuration; None if it is not given."""
+        """Return a top-level object of the proxy configuration; None if it is not given."""
         values = proxy.merged.get(key)
         if not isinstance(values, Mapping):
             return None
@@ -33,7 +33,7 @@ class Fields:
         self._problems.append(f"{self.place.below(key)} {what}")
 
     def given(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Returns those of the names that are given."""
+        """Return those of the names that are given."""
         return tuple(name for name in names if self._values.get(name) is not None)
 
     def expect_only(self, *known: str) -> None:
@@ -85,7 +85,7 @@ class Fields:
         return float(number)
 
     def part(self, key: str) -> Self | None:
-        """Returns an object below this one; None if it is not given."""
+        """Return an object below this one; None if it is not given."""
         value = self._values.get(key)
         if value is None:
             return None

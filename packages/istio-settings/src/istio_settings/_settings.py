@@ -62,7 +62,7 @@ class Settings:
         return {name: self.environ[name] for name in self._metadata_origins}
 
     def origin(self, name: str) -> str:
-        """Returns where a variable's value comes from."""
+        """Return where a variable's value comes from."""
         if (layer := self._metadata_origins.get(name)) is not None:
             return f"{layer}: proxyMetadata"
         return "env" if self.environ.get(name) else "default"
@@ -118,7 +118,7 @@ class Settings:
         return value
 
     def whole_number(self, name: str, default: int) -> int:
-        """Returns a whole number, at least 0."""
+        """Return a whole number, at least 0."""
         value = self._noted(name, self._read(name, default, int))
         if value < 0:
             self.problems.append(f"{name} is {self.text(name)!r}, it must be 0 or more")
@@ -126,7 +126,7 @@ class Settings:
         return value
 
     def count(self, name: str, default: int) -> int:
-        """Returns a whole number, at least 1."""
+        """Return a whole number, at least 1."""
         value = self._noted(name, self._read(name, default, int))
         if value < 1:
             self.problems.append(f"{name} is {self.text(name)!r}, it must be 1 or more")
@@ -134,7 +134,7 @@ class Settings:
         return value
 
     def optional_port(self, name: str) -> int | None:
-        """Returns a port; None if the variable is not set, or 0."""
+        """Return a port; None if the variable is not set, or 0."""
         if self.text(name, "0") == "0":
             return None
         faults = len(self.problems)
@@ -145,32 +145,32 @@ class Settings:
         return self.under(self.text(name, default))
 
     def under(self, path: str) -> Path:
-        """Returns the path; a relative one is below the agent's directory."""
+        """Return the path; a relative one is below the agent's directory."""
         return self._directory / path
 
     def read_file(self, path: Path, *, max_bytes: int) -> bytes:
-        """Returns the file's content; raises OSError."""
+        """Return the file's content; raises OSError."""
         return self._in_time(
             lambda within_s: read_bytes_with_timeout(path, max_bytes=max_bytes, timeout_s=within_s)
         )
 
     def is_file(self, path: Path) -> bool:
-        """Returns whether a file is there; True, and a problem, if its file system hangs."""
+        """Return whether a file is there; True, and a problem, if its file system hangs."""
         return self._look(path, partial(os.path.isfile, path), otherwise=True)
 
     def is_directory(self, path: Path) -> bool:
-        """Returns whether a directory is there; True, and a problem, if its file system hangs."""
+        """Return whether a directory is there; True, and a problem, if its file system hangs."""
         return self._look(path, partial(os.path.isdir, path), otherwise=True)
 
     def absence(self, path: Path) -> str:
-        """Returns why `is_file` found no file at this path, in words."""
+        """Return why `is_file` found no file at this path, in words."""
         if self._look(path, partial(os.path.exists, path), otherwise=True):
             return "is not a regular file"
         is_link = self._look(path, partial(os.path.islink, path), otherwise=False)
         return "is a link that leads nowhere" if is_link else "does not exist"
 
     def resolved(self, path: Path) -> Path:
-        """Returns the path without links; if its file system hangs, that is a problem."""
+        """Return the path without links; if its file system hangs, that is a problem."""
         return Path(self._look(path, partial(os.path.realpath, path), otherwise=str(path)))
 
     def _look(self, path: Path, work: Callable[[], T], *, otherwise: T) -> T:
@@ -190,7 +190,7 @@ class Settings:
             self._files_left_s -= time.monotonic() - begun_s
 
     def prefixed(self, prefix: str) -> tuple[tuple[str, str], ...]:
-        """Returns the variables whose names begin with `prefix`, without it, sorted."""
+        """Return the variables whose names begin with `prefix`, without it, sorted."""
         names = sorted(name for name in self.environ if name.startswith(prefix) and name != prefix)
         return tuple((name.removeprefix(prefix), self.text(name)) for name in names)
 
@@ -207,7 +207,7 @@ class Settings:
 
 
 def is_address(text: str) -> bool:
-    """Returns whether this is an IPv4 or IPv6 address."""
+    """Return whether this is an IPv4 or IPv6 address."""
     try:
         ipaddress.ip_address(text)
     except ValueError:

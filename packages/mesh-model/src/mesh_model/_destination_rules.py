@@ -99,7 +99,7 @@ class Rule:
         )
 
     def exported_to(self, namespace: str) -> bool:
-        """Tell whether clients of a namespace may see it."""
+        """Return whether clients of a namespace may see it."""
         return _ALL in self.export_to or namespace in self.export_to
 
 
@@ -160,7 +160,7 @@ class DestinationRules:
         )
 
     def _is_local(self, rule: Rule) -> bool:
-        """Tell whether the clients of a rule's own namespace find it first."""
+        """Return whether the clients of a rule's own namespace find it first."""
         private = rule.export_to == {rule.namespace}
         return rule.exported_to(rule.namespace) and (
             private or rule.namespace != self._settings.root_namespace
@@ -245,7 +245,7 @@ class DestinationRules:
         return bool(self._indices.placed)
 
     def pass_on(self, host: str) -> bool:
-        """Tell whether connections to a host may go where they were going, by some rule."""
+        """Return whether connections to a host may go where they were going, by some rule."""
         return any(has(each, host) for _, each in self._indices.passing_on)
 
     def _found(self, namespace: str, service: Service) -> tuple[Rule, ...]:

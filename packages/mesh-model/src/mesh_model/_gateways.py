@@ -41,13 +41,13 @@ class Gateway:
         return f"{self.namespace}/{self.name}"
 
     def selects(self, namespace: str, labels: Labels, hosts: Collection[str]) -> bool:
-        """Tell whether it is for a router of this namespace, with labels, that serves hosts."""
+        """Return whether it is for a router of this namespace, with labels, that serves hosts."""
         if self.own_namespace_only and namespace != self.namespace:
             return False
         return self.fits(labels, hosts)
 
     def fits(self, labels: Labels, hosts: Collection[str]) -> bool:
-        """Tell whether it selects a router with these labels that serves these hosts."""
+        """Return whether it selects a router with these labels that serves these hosts."""
         if self.services:
             return not self.services.isdisjoint(hosts)
         return self.spec.selector.items() <= dict(labels).items()

@@ -86,7 +86,7 @@ class MeshModel:
     """The snapshot and the settings that it was made of."""
 
     def says_the_same_as(self, before: "MeshModel") -> bool:
-        """Tell whether only objects were read again that say the same; in doubt not."""
+        """Return whether only objects were read again that say the same; in doubt not."""
         return self.facts is before.facts
 
     @property
@@ -266,7 +266,7 @@ def build_model(
 
 
 def _is_without_effect(snapshot: Snapshot, settings: tuple[object, ...], before: Origin) -> bool:
-    """Tell whether nothing but pods was edited that say the same to a mesh; it costs the edit.
+    """Return whether nothing but pods was edited that say the same to a mesh; it costs the edit.
 
     Kubernetes writes into each pod again and again: heartbeats, counts of restarts, annotations.
     """
@@ -314,7 +314,7 @@ def _changed_services(old: MeshModel, new: MeshModel) -> ChangedServices:
 def only_endpoints_differ(
     before: Service | None, after: Service | None, rules: DestinationRules
 ) -> bool:
-    """Tell whether a service that changed has other endpoints, and its clusters are as they were.
+    """Return whether a service that changed has other endpoints, and its clusters are as they were.
 
     rules: of the later model. Clusters that pass connections on depend on what endpoints take.
     """

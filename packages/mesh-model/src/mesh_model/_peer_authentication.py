@@ -64,7 +64,7 @@ class PeerPolicies:
         return MutualTlsMode.PERMISSIVE
 
     def has_workload_policy(self, namespace: str) -> bool:
-        """Tell whether some policy selects workloads of a namespace by labels."""
+        """Return whether some policy selects workloads of a namespace by labels."""
         return any(each.labels for each in self._of(namespace))
 
     def differing(self, other: "PeerPolicies") -> frozenset[tuple[str, str]]:

@@ -12,7 +12,7 @@ from mesh_model._services import Service
 
 
 def rules_use_places(rules: DestinationRules, mesh: MeshConfigSpec) -> bool:
-    """Tell whether rules make the endpoints of some service depend on where a proxy runs."""
+    """Return whether rules make the endpoints of some service depend on where a proxy runs."""
     if mesh.locality_lb_setting.distribute:
         return True
     default = mesh.default_traffic_policy
@@ -22,12 +22,12 @@ def rules_use_places(rules: DestinationRules, mesh: MeshConfigSpec) -> bool:
 
 
 def services_use_places(services: Iterable[Service]) -> bool:
-    """Tell whether some service itself says that its endpoints depend on where a proxy runs."""
+    """Return whether some service itself says that its endpoints depend on where a proxy runs."""
     return any(each.traffic_distribution or each.is_node_local for each in services)
 
 
 def uses_nodes(services: Iterable[Service]) -> bool:
-    """Tell whether the endpoints of some service depend on the node that a proxy runs on."""
+    """Return whether the endpoints of some service depend on the node that a proxy runs on."""
     return any(
         each.is_node_local or each.traffic_distribution == "PreferSameNode" for each in services
     )

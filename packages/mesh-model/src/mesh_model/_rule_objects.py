@@ -58,12 +58,12 @@ Differing: TypeAlias = tuple[ConfigObject | None, ConfigObject | None]
 
 
 def same_spec(one: ConfigObject, other: ConfigObject) -> bool:
-    """Tell whether an object only stands elsewhere in files, or has other labels."""
+    """Return whether an object only stands elsewhere in files, or has other labels."""
     return one.spec is other.spec and one.key == other.key
 
 
 def says_the_same(one: ConfigObject, other: ConfigObject) -> bool:
-    """Tell whether nothing of an object is another that can have an effect."""
+    """Return whether nothing of an object is another that can have an effect."""
     return one.key == other.key and content_of(one) == content_of(other)
 
 

@@ -72,7 +72,7 @@ class Endpoint:
     """Whether its pod says that it has no Envoy."""
 
     def serves(self, port: Port) -> bool:
-        """Tell whether it serves the service's port, and that leads to no proxy's own pages."""
+        """Return whether it serves the service's port, and that leads to no proxy's own pages."""
         if self.has_named_ports_only and all(name != port.name for name, _ in self.ports):
             return False
         return self.port_for(port) not in PROXY_PORTS or not may_be_own_machine(self.address)
@@ -193,7 +193,7 @@ class Service:
         return next((each for each in self.ports if each.number == number), None)
 
     def visible_in(self, namespace: str) -> bool:
-        """Whether the service is exported to this namespace."""
+        """Return whether the service is exported to this namespace."""
         return any(
             each in ("*", namespace) or (each == "." and self.namespace == namespace)
             for each in self.export_to

@@ -136,7 +136,7 @@ class Secrets:
         return self._by_key.keys()
 
     def __bool__(self) -> bool:
-        """Tell whether there are any."""
+        """Return whether there are any."""
         return bool(self._by_key)
 
     @cached_property

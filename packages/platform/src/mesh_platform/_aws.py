@@ -15,7 +15,7 @@ _TOKEN_TIMEOUT_S = 1.0
 
 
 async def ask_aws(server: MetadataAddress) -> Platform:
-    """Returns what AWS knows of this machine; raises `NoMetadata`."""
+    """Return what AWS knows of this machine; raises `NoMetadata`."""
     token = await _token(server)
     headers = {"X-aws-ec2-metadata-token": token} if token else {}
     text, _ = await ask_for_text(server, _DOCUMENT, host=server.host, headers=headers)
@@ -36,7 +36,7 @@ async def ask_aws(server: MetadataAddress) -> Platform:
 
 
 async def _token(server: MetadataAddress) -> str:
-    """Returns a session token; empty if there is none to be had, and IMDSv1 is to be tried."""
+    """Return a session token; empty if there is none to be had, and IMDSv1 is to be tried."""
     try:
         async with asyncio.timeout(_TOKEN_TIMEOUT_S):
             answer = await ask(

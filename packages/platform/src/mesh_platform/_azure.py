@@ -7,7 +7,7 @@ _COMPUTE = "/metadata/instance/compute?api-version=2021-02-01"
 
 
 async def ask_azure(server: MetadataAddress) -> Platform:
-    """Returns what Azure knows of this machine; raises `NoMetadata`."""
+    """Return what Azure knows of this machine; raises `NoMetadata`."""
     text, _ = await ask_for_text(server, _COMPUTE, host=server.host, headers={"Metadata": "true"})
     compute = read_object(text, f"{server}{_COMPUTE}")
     zone = compute.get("zone")  # empty in regions without zones

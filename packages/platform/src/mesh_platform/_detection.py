@@ -29,7 +29,7 @@ _SERVERS = MetadataServers()
 async def detect(
     provider: Provider, *, servers: MetadataServers = _SERVERS, timeout_s: float = 5.0
 ) -> Platform:
-    """Returns this machine's place.
+    """Return this machine's place.
 
     timeout_s: for everything together.
 

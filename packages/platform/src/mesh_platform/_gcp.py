@@ -19,14 +19,14 @@ _OPTIONAL = {
 
 
 def gcp_platform(zone: str, metadata: dict[str, str]) -> Platform:
-    """Returns a machine in this zone, whose region is the zone's name without its last part."""
+    """Return a machine in this zone, whose region is the zone's name without its last part."""
     region = zone.rpartition("-")[0]
     location = {"gcp_location": zone} if zone else {}
     return Platform(name="gcp", region=region, zone=zone, metadata={**metadata, **location})
 
 
 async def ask_gcp(server: MetadataAddress) -> Platform:
-    """Returns what GCP knows of this machine; raises `NoMetadata`."""
+    """Return what GCP knows of this machine; raises `NoMetadata`."""
     place = await _page(server, "instance/zone")  # projects/1234/zones/europe-west1-b
     zone = word(place.rpartition("/")[2], "zone")
     metadata = {}

@@ -99,7 +99,7 @@ async def _exchange(
 async def ask_for_text(
     server: MetadataAddress, path: str, *, host: str, headers: Mapping[str, str]
 ) -> tuple[str, Mapping[str, str]]:
-    """Returns the text of a page, and the headers; raises `NoMetadata`, for redirects too."""
+    """Return the text of a page, and the headers; raises `NoMetadata`, for redirects too."""
     answer = await ask(server, path, host=host, headers=headers)
     if answer.status != 200:
         raise NoMetadata(f"{server}{path} answered {answer.status}")
@@ -110,7 +110,7 @@ async def ask_for_text(
 
 
 def read_object(text: str, what: str) -> Mapping[str, object]:
-    """Returns a JSON object; raises `NoMetadata`. what: names it in the error."""
+    """Return a JSON object; raises `NoMetadata`. what: names it in the error."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:

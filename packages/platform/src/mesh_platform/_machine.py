@@ -17,7 +17,7 @@ _MAX_BYTES = 256
 
 
 def machine_provider(dmi: Path = _DMI) -> Provider | None:
-    """Returns the provider of this machine; None if it is none of the three.
+    """Return the provider of this machine; None if it is none of the three.
 
     dmi: the directory with the firmware's tables.
     """

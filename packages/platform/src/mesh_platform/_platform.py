@@ -23,7 +23,7 @@ class Platform(NamedTuple):
 
 
 def word(value: object, what: str) -> str:
-    """Returns a name that a metadata server gave; raises `NoMetadata` for anything that is none."""
+    """Return a name that a metadata server gave; raises `NoMetadata` for anything that is none."""
     text = str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
     if not text or len(text) > _LONGEST or not _CHARACTERS.issuperset(text):
         shown = repr(value)
@@ -34,7 +34,7 @@ def word(value: object, what: str) -> str:
 
 
 def words(values: Mapping[str, object]) -> dict[str, str]:
-    """Returns the values that are names; those that are none are left out."""
+    """Return the values that are names; those that are none are left out."""
     found = {}
     for key, value in values.items():
         try:

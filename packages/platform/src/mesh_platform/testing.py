@@ -41,7 +41,7 @@ class FakeMetadataServer:
         return MetadataServers(aws=self.address, azure=self.address, gcp=self.address)
 
     def answer(self, method: str, path: str, headers: Mapping[str, str]) -> tuple[int, str]:
-        """Returns the status and the body of an answer."""
+        """Return the status and the body of an answer."""
         self.requests.append(f"{method} {path}")
         if method == "PUT":
             return (200, self.token) if path == _AWS_TOKEN and self.token else (404, "")
@@ -106,7 +106,7 @@ async def _request(reader: asyncio.StreamReader) -> h11.Request:
 
 
 def aws_server(*, tokens: bool = True) -> FakeMetadataServer:
-    """Returns a server as AWS has it; without `tokens` it knows IMDSv1 only."""
+    """Return a server as AWS has it; without `tokens` it knows IMDSv1 only."""
     document = {
         "region": "eu-west-1",
         "availabilityZone": "eu-west-1b",
@@ -121,7 +121,7 @@ def aws_server(*, tokens: bool = True) -> FakeMetadataServer:
 
 
 def azure_server() -> FakeMetadataServer:
-    """Returns a server as Azure has it."""
+    """Return a server as Azure has it."""
     compute = {"location": "westeurope", "zone": "2", "name": "web-1", "vmId": "02aab8a4-74ef"}
     return FakeMetadataServer(
         pages={"/metadata/instance/compute?api-version=2021-02-01": json.dumps(compute)},
@@ -130,7 +130,7 @@ def azure_server() -> FakeMetadataServer:
 
 
 def gcp_server(*, cluster: str | None = "shop") -> FakeMetadataServer:
-    """Returns a server as Google has it, of a machine in a cluster or in none."""
+    """Return a server as Google has it, of a machine in a cluster or in none."""
     pages = {
         "instance/zone": "projects/1234/zones/europe-west1-b",
         "project/project-id": "shop-project",

@@ -107,5 +107,5 @@ class _Opened:
 
 
 def _is_directory(path: Path) -> bool:
-    """Tell whether there is a directory, whatever is there: Path.is_dir raises for odd links."""
+    """Return whether there is a directory, whatever is there: Path.is_dir raises for odd links."""
     return os.path.isdir(path)  # noqa: PTH112

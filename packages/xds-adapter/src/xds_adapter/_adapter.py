@@ -38,7 +38,7 @@ class Adapter:
         return tuple(Adaptation(*change, count) for change, count in self._counts.items())
 
     def concerns(self, node: bytes, type_url: str) -> bool:
-        """Say whether resources of this type may have to be adapted for this Envoy.
+        """Return whether resources of this type may have to be adapted for this Envoy.
 
         node: its serialised `envoy.config.core.v3.Node`. It is not concerned if the node does not
         list its extensions with their types, or if it is Istio's own Envoy.

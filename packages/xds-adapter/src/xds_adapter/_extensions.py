@@ -30,11 +30,11 @@ class Extensions(NamedTuple):
     by_category: Mapping[str, Mapping[str, tuple[str, ...]]]
 
     def has(self, type_url: str) -> bool:
-        """Say whether a message of this type configures one of the extensions."""
+        """Return whether a message of this type configures one of the extensions."""
         return type_name(type_url) in self.types
 
     def has_name(self, category: str, name: str) -> bool:
-        """Say whether there is an extension of this name in a category."""
+        """Return whether there is an extension of this name in a category."""
         return name in self.by_category.get(category, {})
 
     def type_for(self, category: str, name: str) -> str | None:

@@ -108,5 +108,5 @@ NULL_PLUGINS: Final[Mapping[str, Private]] = {
 
 
 def is_istios_own(extensions: Extensions) -> bool:
-    """Say whether this is Istio's own Envoy, which has these extensions."""
+    """Return whether this is Istio's own Envoy, which has these extensions."""
     return all(extensions.has(each) for each in (ALPN, METADATA_EXCHANGE, STATS))

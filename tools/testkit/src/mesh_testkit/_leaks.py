@@ -97,7 +97,7 @@ def _let_all_end(loop: asyncio.AbstractEventLoop, limit_s: float) -> None:
 
 
 def is_grpcs_own(task: asyncio.Task[object]) -> bool:
-    """Say whether grpc.aio started a task for itself."""
+    """Return whether grpc.aio started a task for itself."""
     code = getattr(task.get_coro(), "cr_code", None)
     return code is not None and any(part in code.co_filename for part in _GRPCS_FILES)
 

@@ -118,7 +118,7 @@ def _describe_child(pid: int) -> str:
 
 
 def _is_grpcs_own(number: int, target: str) -> bool:
-    """Say whether a descriptor is one of grpc's poller, open while any object of grpc.aio is alive.
+    """Return whether a descriptor is grpc's poller's, open while any object of grpc.aio lives.
 
     A log record or an exception that a test looks at may keep one alive, and the poller is the
     process's own, not the test's. An event loop that was not closed looks the same, but warns

@@ -57,7 +57,7 @@ def fetch_certificates(*, address: str, port: int, envoy_port: int | None) -> Ma
 
 
 def _is_idle(status: Mapping[str, object]) -> bool:
-    """Tell whether an Envoy without a certificate is well: nothing that it has waits for one.
+    """Return whether an Envoy without a certificate is well: nothing that it has waits for one.
 
     It asks for its certificate only once some cluster or listener uses it. In a mesh without
     services none does.
@@ -112,7 +112,7 @@ def _serial(entry: Mapping[str, object]) -> str:
 
 
 def render_certificates(found: Mapping[str, object], *, now: datetime, out: Screen) -> str:
-    """Returns the screen."""
+    """Return the screen."""
     return "\n".join(rows(_rows(found, now), out))
 
 

@@ -27,7 +27,7 @@ def fetch_explanation(
 
 
 def render_explanation(found: Mapping[str, object], *, out: Screen) -> str:
-    """Returns the screen."""
+    """Return the screen."""
     return "\n".join(rows(_rows(found), out))
 
 

@@ -48,7 +48,7 @@ def is_ready_without_envoy(*, address: str, port: int) -> bool:
 
 
 def render_status(status: Mapping[str, object], *, now: datetime, out: Screen | None = None) -> str:
-    """Returns the screen; unknown and missing entries do no harm."""
+    """Return the screen; unknown and missing entries do no harm."""
     out = out or Screen()
     lines = list(rows(_rows(status, now), out))
     types = list(resource_types(mapping(mapping(status, "xds"), "types"), now, out))

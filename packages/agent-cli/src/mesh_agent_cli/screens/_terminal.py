@@ -32,7 +32,7 @@ class Tone(StrEnum):
 
 
 def screen(stream: TextIO | None = None, environ: Mapping[str, str] = os.environ) -> Screen:
-    """Returns the screen behind a stream, standard output by default.
+    """Return the screen behind a stream, standard output by default.
 
     Colours are for terminals, unless NO_COLOR is set (https://no-color.org). A file, or a terminal
     that does not tell its width, is 80 characters wide; COLUMNS counts for both.

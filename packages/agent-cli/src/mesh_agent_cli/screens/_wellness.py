@@ -9,7 +9,7 @@ from mesh_agent_cli.screens._fields import mapping, moment, objects, text
 
 
 def is_well(status: Mapping[str, object], *, now: datetime) -> bool:
-    """Say whether an agent is ready, with a certificate, connected, and nothing is refused.
+    """Return whether an agent is ready, with a certificate, connected, and nothing is refused.
 
     These are what `mesh-agent doctor` calls problems of a running agent. An agent that does not
     tell one of them is not blamed for it, but for not telling that it is ready.
@@ -27,12 +27,12 @@ def is_well(status: Mapping[str, object], *, now: datetime) -> bool:
 
 
 def is_without_envoy(status: Mapping[str, object]) -> bool:
-    """Say whether the application takes its configuration itself."""
+    """Return whether the application takes its configuration itself."""
     return text(mapping(status, "envoy"), "state") == "none"
 
 
 def is_unasked(status: Mapping[str, object]) -> bool:
-    """Say whether no program of a workload without an Envoy has asked for configuration yet.
+    """Return whether no program of a workload without an Envoy has asked for configuration yet.
 
     The agent connects to the control plane for a program that asks, and not before.
     """
@@ -46,7 +46,7 @@ def is_unasked(status: Mapping[str, object]) -> bool:
 
 
 def has_certificate(certificate: Mapping[str, object], *, now: datetime) -> bool:
-    """Say whether there is a valid certificate whose last renewal has not failed.
+    """Return whether there is a valid certificate whose last renewal has not failed.
 
     What another process serves is not seen, and passes.
     """

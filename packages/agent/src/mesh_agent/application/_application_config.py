@@ -34,7 +34,7 @@ class ApplicationConfig:
 def application_config(
     settings: Settings, flags: Flags
 ) -> FollowedProcess | ApplicationConfig | None:
-    """Returns what the agent ends with; None if it runs until it is told to stop."""
+    """Return what the agent ends with; None if it runs until it is told to stop."""
     asked = flags.exit_with or settings.text(_VARIABLE)
     name = "--exit-with" if flags.exit_with else _VARIABLE
     stop_timeout = settings.positive_duration("MESH_AGENT_APPLICATION_STOP_TIMEOUT", _STOP_TIMEOUT)

@@ -26,7 +26,7 @@ def spiffe_id_of(settings: Settings, identity: NodeIdentity) -> certclient.Spiff
 
 
 def files_config(settings: Settings) -> certclient.FilesConfig | None:
-    """Returns the files of a mounted certificate; None if the agent gets its own.
+    """Return the files of a mounted certificate; None if the agent gets its own.
 
     The directories that the agent itself writes to, or that only hold the certificate that the
     machine was provisioned with, don't count.

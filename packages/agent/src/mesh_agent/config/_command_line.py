@@ -17,7 +17,7 @@ class FlagValueError(ValueError):
 def sort_flags(
     words: Sequence[str], *, own: Mapping[str, bool], booleans: Collection[str] = ()
 ) -> tuple[list[str], list[tuple[str, str]]]:
-    """Returns the words for the command, and the flags that are passed over, with their values.
+    """Return the words for the command, and the flags that are passed over, with their values.
 
     own: the command's flags, and whether each takes a value. booleans: flags of others that take no
     value after a space. Raises `FlagValueError`.

@@ -29,7 +29,7 @@ _GRPC_STREAMS = 256
 
 
 def authority_config(settings: Settings, proxy: ProxyConfig) -> certclient.IstioCaConfig:
-    """Returns how the authority that signs the workload certificate is reached."""
+    """Return how the authority that signs the workload certificate is reached."""
     address = settings.text("CA_ADDR", proxy.discovery_address)
     plaintext = address.endswith(":15010")
     if ".googleapis.com" in address:
@@ -55,7 +55,7 @@ def authority_config(settings: Settings, proxy: ProxyConfig) -> certclient.Istio
 def relay_config(
     settings: Settings, proxy: ProxyConfig, files: certclient.FilesConfig | None
 ) -> xds_proxy.RelayConfig:
-    """Returns how the relay reaches its control plane. files: the mounted certificate, if any."""
+    """Return how the relay reaches its control plane. files: the mounted certificate, if any."""
     cluster_id = settings.text("ISTIO_META_CLUSTER_ID")
     plaintext = proxy.plaintext_control_plane or proxy.discovery_address.endswith(":15010")
     chain, key = _client_certificate(settings)
@@ -92,7 +92,7 @@ def relay_config(
 def _further_addresses(
     settings: Settings, proxy: ProxyConfig, *, plaintext: bool
 ) -> tuple[xds_proxy.FurtherAddress, ...]:
-    """Returns the control planes that are used while those before them fail."""
+    """Return the control planes that are used while those before them fail."""
     listed = [each.strip() for each in settings.text(_FURTHER).split(",") if each.strip()]
     found: list[xds_proxy.FurtherAddress] = []
     known = {proxy.discovery_address}
@@ -131,7 +131,7 @@ def _send_timeout_s(settings: Settings) -> float | None:
 def learned_roots_file(
     authority: certclient.IstioCaConfig | None, relay: xds_proxy.RelayConfig
 ) -> Path | None:
-    """Returns the file that keeps learned roots; None if the agent is to learn none.
+    """Return the file that keeps learned roots; None if the agent is to learn none.
 
     Only one root file for both connections says that both are the mesh's own. Two files, or the
     machine's roots, are an explicit choice of the operator's, and nothing is added to them.
@@ -143,7 +143,7 @@ def learned_roots_file(
 
 
 def _client_certificate(settings: Settings) -> tuple[Path, Path] | tuple[None, None]:
-    """Returns the certificate and key that the machine was provisioned with, if any."""
+    """Return the certificate and key that the machine was provisioned with, if any."""
     directory = settings.text("PROV_CERT")
     if not directory:
         return None, None
@@ -151,7 +151,7 @@ def _client_certificate(settings: Settings) -> tuple[Path, Path] | tuple[None, N
 
 
 def _token(settings: Settings) -> Path | None:
-    """Returns the token file; None where a provisioned certificate is used instead."""
+    """Return the token file; None where a provisioned certificate is used instead."""
     path = settings.under(_TOKEN)
     if settings.is_file(path):
         return path
@@ -172,7 +172,7 @@ def _token(settings: Settings) -> Path | None:
 def _root_certificate(
     settings: Settings, variable: str, files: certclient.FilesConfig | None = None
 ) -> Path | SystemRoots:
-    """Returns the file of roots, or `SYSTEM` for the machine's roots."""
+    """Return the file of roots, or `SYSTEM` for the machine's roots."""
     if settings.text(variable) == "SYSTEM":
         _check_system_roots(settings)
         return SYSTEM
@@ -218,7 +218,7 @@ def _check_system_roots(settings: Settings) -> None:
 
 
 def server_name(settings: Settings, address: str) -> str:
-    """Returns the name that the control plane's certificate at this address must bear."""
+    """Return the name that the control plane's certificate at this address must bear."""
     host = address.rpartition(":")[0].strip("[]")
     if "localhost" in host:
         host = _CONTROL_PLANE_NAME

@@ -54,7 +54,7 @@ class Flags(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Returns the flags in a JSON object, as the command hands them to the agent's process."""
+        """Return the flags in a JSON object, as the command hands them to the agent's process."""
         values = json.loads(text)
         values["log_target"] = tuple(values["log_target"])
         passed = tuple((name, value) for name, value in values.pop("passed", ()))

@@ -14,7 +14,7 @@ _LEAST_REFRESH = timedelta(seconds=1)
 
 
 def grpc_bootstrap_file(settings: Settings, socket: Path) -> Path | None:
-    """Returns where the bootstrap is written; None where there is an Envoy. socket: the relay's."""
+    """Return where the bootstrap is written; None where there is an Envoy. socket: the relay's."""
     if not settings.flag("DISABLE_ENVOY"):
         return None
     # The agent listens by the path as it stands, which may be shorter; its application runs
@@ -30,7 +30,7 @@ def grpc_bootstrap_file(settings: Settings, socket: Path) -> Path | None:
 
 
 def grpc_refresh(settings: Settings) -> timedelta | None:
-    """Returns how often the application reads its certificate; None: by the lifetime."""
+    """Return how often the application reads its certificate; None: by the lifetime."""
     if not settings.text(_REFRESH):
         return None
     value = settings.duration(_REFRESH, _LEAST_REFRESH)

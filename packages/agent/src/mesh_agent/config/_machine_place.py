@@ -57,7 +57,7 @@ def _provider(settings: Settings) -> Provider | None:
 
 
 def _gcp(settings: Settings) -> Platform | None:
-    """Returns what settings say of a machine on GCP; None if they say nothing."""
+    """Return what settings say of a machine on GCP; None if they say nothing."""
     text, zone = settings.text("GCP_METADATA"), settings.text("GCP_ZONE")
     url = settings.text("GKE_CLUSTER_URL")
     if not (text or zone or url):
@@ -79,7 +79,7 @@ def _gcp(settings: Settings) -> Platform | None:
 
 
 def _servers(settings: Settings) -> list[tuple[Provider, str, int]]:
-    """Returns other addresses of metadata servers, by the variables that the clouds' tools read."""
+    """Return other addresses of metadata servers, by the variables that the clouds' tools read."""
     found: list[tuple[Provider, str, int]] = []
     variables: tuple[tuple[Provider, str], ...] = (
         ("aws", "AWS_EC2_METADATA_SERVICE_ENDPOINT"),
@@ -100,7 +100,7 @@ def _servers(settings: Settings) -> list[tuple[Provider, str, int]]:
 
 
 def _remembered(settings: Settings, path: Path, provider: str) -> Platform | None:
-    """Returns the answer of an earlier run; a file that is none of ours is no answer."""
+    """Return the answer of an earlier run; a file that is none of ours is no answer."""
     try:
         values = json.loads(settings.read_file(path, max_bytes=_MAX_FILE_BYTES))
         name, region, zone, metadata = values

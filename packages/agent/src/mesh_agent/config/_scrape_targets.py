@@ -43,7 +43,7 @@ _RESERVED = MappingProxyType(
 def scrape_targets(
     settings: Settings, *, proxy: ProxyConfig, role: str, pod: PodInfo
 ) -> tuple[Source, ...]:
-    """Returns the application's targets, none if its metrics are not to be merged."""
+    """Return the application's targets, none if its metrics are not to be merged."""
     text = settings.text(_VARIABLE).strip()
     annotated = pod.annotations.get(_TARGETS, "").strip()
     if pod.annotations.get(_MERGE, "").strip() == "false":

@@ -51,7 +51,7 @@ class StatusConfig(msgspec.Struct, frozen=True, kw_only=True):
 def status_config(
     settings: Settings, *, proxy: ProxyConfig, identity: NodeIdentity, pod: PodInfo
 ) -> StatusConfig:
-    """Returns the configuration of the status server."""
+    """Return the configuration of the status server."""
     localhost = settings.flag("REWRITE_PROBE_LEGACY_LOCALHOST_DESTINATION")
     return StatusConfig(
         host=settings.text("MESH_AGENT_BIND_ADDRESS"),

@@ -15,7 +15,7 @@ _OF_PROXY_CONFIG = (("MESH_ID", "meshId"), ("INTERCEPTION_MODE", "interceptionMo
 def typed_metadata(
     settings: Settings, *, flags: Flags, proxy: ProxyConfig, version: str
 ) -> Mapping[str, JSON]:
-    """Returns the metadata; keys that settings do not give are left out.
+    """Return the metadata; keys that settings do not give are left out.
 
     Source: the typed fields of Istio's node metadata; flags are text there.
     """
@@ -42,7 +42,7 @@ def typed_metadata(
 
 
 def _metadata_discovery(settings: Settings) -> bool | None:
-    """Returns whether peers' metadata comes from the control plane; with HBONE it does."""
+    """Return whether peers' metadata comes from the control plane; with HBONE it does."""
     for name in ("PEER_METADATA_DISCOVERY", "ISTIO_META_METADATA_DISCOVERY"):
         if settings.environ.get(name):
             return settings.flag(name)

@@ -31,7 +31,7 @@ class NamesConfig(NamedTuple):
 
 
 def names_config(settings: Settings, identity: NodeIdentity) -> NamesConfig | None:
-    """Returns the settings; None if the agent is not to answer DNS queries."""
+    """Return the settings; None if the agent is not to answer DNS queries."""
     setting = "ISTIO_META_ENABLE_DNS_SERVER" if identity.role == "router" else _CAPTURE
     answers = settings.flag(setting)
     settings.flag(_AUTO_ALLOCATE, default=True)

@@ -37,7 +37,7 @@ async def dns_server(
 
 
 def dns_config(config: NamesConfig) -> "DnsConfig":
-    """Returns the DNS server's settings; on port 53 it answers the whole machine, as in Istio."""
+    """Return the DNS server's settings; on port 53 it answers the whole machine, as in Istio."""
     import mesh_dnsproxy
 
     for_the_machine = config.port == _DNS_PORT
@@ -69,7 +69,7 @@ def _forward_config(config: NamesConfig) -> "ForwardConfig":
 
 
 def _every_interface() -> tuple[str, ...]:
-    """Returns the wildcard addresses of IPv4 and, where the machine has it, IPv6."""
+    """Return the wildcard addresses of IPv4 and, where the machine has it, IPv6."""
     try:
         with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as probe:
             probe.bind(("::", 0))

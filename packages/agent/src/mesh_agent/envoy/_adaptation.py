@@ -24,7 +24,7 @@ class EnvoyAdapter:
         return () if self._adapter is None else self._adapter.adaptations
 
     def concerns(self, node: bytes, type_url: str) -> bool:
-        """Say whether this Envoy may need other resources of a type. node: as it describes itself.
+        """Return whether this Envoy may need other resources of a type. node: its description.
 
         A gRPC program, which lists no extensions, does not.
         """
@@ -43,7 +43,7 @@ class EnvoyAdapter:
         return await self._adapter.rewrite(node, type_url, bodies)
 
     def describe(self) -> Sequence[Mapping[str, object]]:
-        """Returns what was adapted, for the agent's status."""
+        """Return what was adapted, for the agent's status."""
         return [
             {
                 "extension": each.extension,

@@ -8,12 +8,12 @@ _TIMEOUT_S = 5.0
 
 
 def has_flag(binary: Path, flag: str) -> bool:
-    """Returns whether this Envoy knows a flag; runs it if its file does not tell, as a script's."""
+    """Return whether this Envoy knows a flag; runs it if its file does not tell, as a script's."""
     return names_flag(binary, flag) or _help_has(binary, flag)
 
 
 def names_flag(binary: Path, flag: str) -> bool:
-    """Returns whether the file of an Envoy has the name of a flag in it.
+    """Return whether the file of an Envoy has the name of a flag in it.
 
     That takes some milliseconds, where running it for its help takes a hundred.
     """

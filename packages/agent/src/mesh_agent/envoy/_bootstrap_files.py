@@ -38,7 +38,7 @@ class BootstrapFiles(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(path for path in (self.whole, self.override) if path is not None)
 
     def override_arguments(self) -> tuple[str, ...]:
-        """Returns Envoy's arguments for the override, read anew; raises `BootstrapError`."""
+        """Return Envoy's arguments for the override, read anew; raises `BootstrapError`."""
         if self.override is None:
             return ()
         environ = {"HOST_IP": self.host_ip} if self.host_ip else {}
@@ -46,7 +46,7 @@ class BootstrapFiles(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def bootstrap_files(settings: Settings, proxy: ProxyConfig) -> BootstrapFiles:
-    """Returns the user's files, found in Istio's order; mistakes go to the settings' problems."""
+    """Return the user's files, found in Istio's order; mistakes go to the settings' problems."""
     named = (
         ("ISTIO_BOOTSTRAP", settings.text("ISTIO_BOOTSTRAP")),
         ("customConfigFile", proxy.custom_config_file),
@@ -84,7 +84,7 @@ def _read(name: str, path: Path, settings: Settings) -> str | None:
 
 
 def _admin(path: Path, text: str, settings: Settings) -> envoy_supervisor.Address | None:
-    """Returns the admin address in a YAML bootstrap; one in JSON the supervisor reads itself."""
+    """Return the admin address in a YAML bootstrap; one in JSON the supervisor reads itself."""
     try:
         json.loads(text)
     except (ValueError, RecursionError):

@@ -16,7 +16,7 @@ _FIELDS = (
 def client_tls(
     service: Fields, target: Target | None, settings: Settings
 ) -> ClientTls | MeshTls | None:
-    """Returns the `tlsSettings` of a collector, None for none; mistakes go to the problems."""
+    """Return the `tlsSettings` of a collector, None for none; mistakes go to the problems."""
     fields = service.part("tlsSettings")
     if fields is None:
         return None

@@ -57,7 +57,7 @@ class Collectors(msgspec.Struct, frozen=True, kw_only=True):
 def collectors(
     settings: Settings, proxy: ProxyConfig, *, service_name: str, metadata: Mapping[str, JSON]
 ) -> Collectors:
-    """Returns the configured collectors; mistakes go to the settings' problems.
+    """Return the configured collectors; mistakes go to the settings' problems.
 
     service_name: the service in the spans. metadata: of the node.
     """
@@ -78,7 +78,7 @@ def collectors(
 
 
 def without_own_tracer(merged: Mapping[str, JSON]) -> Mapping[str, JSON]:
-    """Returns the proxy configuration without our own fields, which istiod would refuse."""
+    """Return the proxy configuration without our own fields, which istiod would refuse."""
     tracing = merged.get("tracing")
     if not isinstance(tracing, Mapping) or "openTelemetry" not in tracing:
         return merged
@@ -130,7 +130,7 @@ class _Reader:
     def service(
         self, key: str, older: str = ""
     ) -> tuple[Target, ClientTls | MeshTls | None] | None:
-        """Returns a gRPC service that Envoy sends to, by its field or the older address field."""
+        """Return a gRPC service that Envoy sends to, by its field or the older address field."""
         fields = Fields.of(self._proxy, key, self._settings.problems)
         if fields is None:
             target = self._top_level_target(older) if older else None
@@ -181,7 +181,7 @@ class _Reader:
 
 
 def _resolved(host: str) -> str | None:
-    """Returns an IP address of the host, IPv4 before IPv6; resolved once, as in Istio."""
+    """Return an IP address of the host, IPv4 before IPv6; resolved once, as in Istio."""
     if is_address(host):
         return host
     try:
@@ -195,7 +195,7 @@ def _resolved(host: str) -> str | None:
 def _load_reporting(
     metadata: Mapping[str, JSON], problems: list[str]
 ) -> envoy_supervisor.LoadReportingService | None:
-    """Returns the service in an ApiConfigSource: one named by its address, or the control plane.
+    """Return the service in an ApiConfigSource: one named by its address, or the control plane.
 
     `xds-grpc` is the cluster of the relay's socket, through which load reports pass. Another
     cluster would be one that the bootstrap does not have.

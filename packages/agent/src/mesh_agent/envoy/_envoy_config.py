@@ -151,7 +151,7 @@ def _bootstrap(
 def _own_listeners(
     settings: Settings, proxy: ProxyConfig, listen: "_ListenAddresses"
 ) -> Mapping[str, envoy_supervisor.Address]:
-    """Returns Envoy's own listeners by the variable of their port; no two may share a port."""
+    """Return Envoy's own listeners by the variable of their port; no two may share a port."""
     ports = {
         "ENVOY_STATUS_PORT": settings.port("ENVOY_STATUS_PORT", 15021),
         "ENVOY_PROMETHEUS_PORT": settings.port("ENVOY_PROMETHEUS_PORT", 15090),
@@ -216,7 +216,7 @@ def _listen_addresses(settings: Settings, identity: NodeIdentity) -> _ListenAddr
 
 
 def _concurrency(settings: Settings, proxy: ProxyConfig) -> int:
-    """Returns how many worker threads Envoy has; 0 for one a core."""
+    """Return how many worker threads Envoy has; 0 for one a core."""
     limit = settings.whole_number("ISTIO_CPU_LIMIT", 0)
     if proxy.concurrency is not None:
         return proxy.concurrency
@@ -234,7 +234,7 @@ def _concurrency(settings: Settings, proxy: ProxyConfig) -> int:
 
 
 def _skips_deprecated_logs(settings: Settings, binary: Path) -> bool:
-    """Returns whether Envoy is not to warn of deprecated fields; as in Istio, unless told to."""
+    """Return whether Envoy is not to warn of deprecated fields; as in Istio, unless told to."""
     name, flag = "ENVOY_SKIP_DEPRECATED_LOGS", "--skip-deprecated-logs"
     if settings.environ.get(name):
         return _optional_flag(settings, name, binary, flag)
@@ -244,7 +244,7 @@ def _skips_deprecated_logs(settings: Settings, binary: Path) -> bool:
 
 
 def _optional_flag(settings: Settings, name: str, binary: Path, flag: str) -> bool:
-    """Returns whether Envoy is to have a flag, which Envoys of some releases do not know."""
+    """Return whether Envoy is to have a flag, which Envoys of some releases do not know."""
     if not settings.flag(name) or settings.flag("DISABLE_ENVOY"):
         return False
     if not has_flag(binary, flag):
@@ -258,7 +258,7 @@ def _is_ipv6(identity: NodeIdentity) -> bool:
 
 
 def _minimum_drain(settings: Settings) -> timedelta:
-    """Returns the minimum drain, which as in Istio counts only where draining may end early."""
+    """Return the minimum drain, which as in Istio counts only where draining may end early."""
     if not settings.flag("EXIT_ON_ZERO_ACTIVE_CONNECTIONS"):
         return timedelta()
     return settings.duration("MINIMUM_DRAIN_DURATION", timedelta(seconds=5))
@@ -279,7 +279,7 @@ def _envoy_binary(flags: Flags, settings: Settings, proxy: ProxyConfig) -> Path:
 
 
 def _log_levels(flags: Flags) -> tuple[str, str]:
-    """Returns Envoy's level and component levels; the level flag may hold both.
+    """Return Envoy's level and component levels; the level flag may hold both.
 
     An item of another shape is left out, as in Istio: Envoy would not start with it.
     """

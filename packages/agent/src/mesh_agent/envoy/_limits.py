@@ -20,7 +20,7 @@ _BESIDE_HEAP = 96 << 20
 
 
 def runtime_values(proxy: ProxyConfig, problems: list[str]) -> Mapping[str, JSON]:
-    """Returns the runtime values to be laid over the defaults, by name."""
+    """Return the runtime values to be laid over the defaults, by name."""
     fields = Fields.of(proxy, "runtimeValues", problems)
     values = proxy.merged.get("runtimeValues")
     if fields is None or not isinstance(values, Mapping):
@@ -36,7 +36,7 @@ def runtime_values(proxy: ProxyConfig, problems: list[str]) -> Mapping[str, JSON
 def max_connections(
     proxy: ProxyConfig, metadata: Mapping[str, JSON], problems: list[str]
 ) -> int | None:
-    """Returns how many downstream connections Envoy takes; None leaves it to the runtime values.
+    """Return how many downstream connections Envoy takes; None leaves it to the runtime values.
 
     Precedence is Istio's: connectionSettings, then node metadata.
     """
@@ -55,7 +55,7 @@ def max_connections(
 
 
 def max_heap_bytes(settings: Settings) -> int | None:
-    """Returns how large Envoy's heap may get before Envoy refuses requests; None for no limit.
+    """Return how large Envoy's heap may get before Envoy refuses requests; None for no limit.
 
     `auto` is what the memory cgroup allows, less the agent's memory and Envoy's beside its heap,
     but at least half.

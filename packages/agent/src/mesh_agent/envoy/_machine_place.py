@@ -49,7 +49,7 @@ class MachinePlace:
         self._answered.set()
 
     def applied(self, envoy: EnvoyConfig) -> EnvoyConfig:
-        """Returns the configuration of an Envoy that starts now.
+        """Return the configuration of an Envoy that starts now.
 
         A locality of the workload's labels wins over the machine's.
         """

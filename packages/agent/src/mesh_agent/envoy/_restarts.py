@@ -94,7 +94,7 @@ class Restarts:
 
 
 def obstacle_to_restart(relay: xds_proxy.Relay, files: BootstrapFiles) -> str | None:
-    """Returns why a new Envoy would not get its configuration now, None if it would.
+    """Return why a new Envoy would not get its configuration now, None if it would.
 
     A bootstrap of the user's own may have its configuration from elsewhere than our relay.
     """
@@ -108,7 +108,7 @@ def obstacle_to_restart(relay: xds_proxy.Relay, files: BootstrapFiles) -> str | 
 
 
 async def signature(paths: Sequence[Path]) -> tuple[FileStat | None, ...]:
-    """Returns a value that differs after a file was written, replaced, made or removed."""
+    """Return a value that differs after a file was written, replaced, made or removed."""
     return tuple(await asyncio.gather(*map(_stamp, paths)))
 
 

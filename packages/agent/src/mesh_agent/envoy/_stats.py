@@ -17,7 +17,7 @@ _ENVOYS_FLUSH_S = 5.0
 def stats_settings(
     proxy: ProxyConfig, pod: PodInfo, *, addresses: Sequence[str], problems: list[str]
 ) -> envoy_supervisor.StatsConfig:
-    """Returns the settings of Envoy's statistics; names and precedence are Istio's.
+    """Return the settings of Envoy's statistics; names and precedence are Istio's.
 
     addresses: what `{pod_ip}` in a name stands for, each once.
     """

@@ -28,7 +28,7 @@ class HealthCheckConfig(msgspec.Struct, frozen=True, kw_only=True):
 def health_check_config(
     settings: Settings, proxy: ProxyConfig, *, addresses: Sequence[str]
 ) -> HealthCheckConfig | None:
-    """Returns how health is checked; None if the proxy configuration has no probe.
+    """Return how health is checked; None if the proxy configuration has no probe.
 
     addresses: the workload's. The application is asked at the first, as in Istio.
     """

@@ -53,7 +53,7 @@ class HealthReports:
             log.warning("the application is not healthy", extra={"reason": verdict.reason})
 
     def describe(self) -> Mapping[str, object]:
-        """Returns the check and its latest verdict."""
+        """Return the check and its latest verdict."""
         thresholds = self._config.thresholds
         return {
             "probe": type(self._config.probe.action).__name__,
@@ -98,7 +98,7 @@ async def _check(
 
 
 def usable_sources() -> tuple[str, ...]:
-    """Returns those of the source addresses that this machine has.
+    """Return those of the source addresses that this machine has.
 
     Rules of iptables let connections from these pass Envoy by. Without such rules they
     are not needed, and `::6` has to be given to the machine first.

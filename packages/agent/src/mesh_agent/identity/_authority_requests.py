@@ -40,7 +40,7 @@ class CountedAuthority:
         self._now_s = now_s
 
     async def sign(self, csr_pem: bytes, *, lifetime: timedelta) -> tuple[bytes, ...]:
-        """Returns the chain that the other authority gives."""
+        """Return the chain that the other authority gives."""
         begun_s, failed = self._now_s(), True
         try:
             chain = await self._authority.sign(csr_pem, lifetime=lifetime)

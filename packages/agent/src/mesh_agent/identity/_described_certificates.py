@@ -14,7 +14,7 @@ _MOST = 100
 
 @lru_cache(maxsize=4)
 def described_chain(pem: bytes) -> tuple[Mapping[str, object], ...]:
-    """Returns each certificate of a PEM text, in its order; none if it can't be read."""
+    """Return each certificate of a PEM text, in its order; none if it can't be read."""
     try:
         found = x509.load_pem_x509_certificates(pem)[:_MOST]
         return tuple(
@@ -47,7 +47,7 @@ def _key_id(certificate: x509.Certificate) -> str:
 
 
 def outage_at(held: certclient.Certificate) -> datetime:
-    """Returns when the chain or the last root ends: then no peer accepts the workload."""
+    """Return when the chain or the last root ends: then no peer accepts the workload."""
     try:
         roots = x509.load_pem_x509_certificates(held.trust_bundle_pem)
     except ValueError:

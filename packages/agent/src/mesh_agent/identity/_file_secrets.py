@@ -81,7 +81,7 @@ async def _next(changes: AsyncIterator[frozenset[str]]) -> frozenset[str] | None
 async def file_secrets(
     output: certclient.OutputFilesConfig | None,
 ) -> AsyncIterator[certclient.FileSecrets]:
-    """Yields the files that Envoy may name; the agent's own output directory is not among them."""
+    """Yield the files that Envoy may name; the agent's own output directory is not among them."""
     directory = None if output is None else output.directory
     config = certclient.FileSecretsConfig(output_directory=directory)
     async with certclient.file_secrets(config) as files:

@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 
 async def with_gateway_credentials(config: AgentConfig) -> AgentConfig:
-    """Returns the configuration, with node metadata `credential` if the socket is served."""
+    """Return the configuration, with node metadata `credential` if the socket is served."""
     bootstrap = config.envoy.bootstrap
     if not isinstance(bootstrap, envoy_supervisor.BootstrapConfig):
         return config

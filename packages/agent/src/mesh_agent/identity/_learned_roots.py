@@ -17,12 +17,12 @@ CONFIGURATION = "configuration"
 
 
 def learned_roots(file: Path | None) -> LearnedRoots | None:
-    """Returns the roots learned so far, to be added to; None where the agent learns no roots."""
+    """Return the roots learned so far, to be added to; None where the agent learns no roots."""
     return None if file is None else LearnedRoots(file, now=SystemClock().now)
 
 
 def further_roots(learned: LearnedRoots | None, connection: str) -> Callable[[bytes], bytes] | None:
-    """Returns the function by which a connection gets its further roots."""
+    """Return the function by which a connection gets its further roots."""
     if learned is None:
         return None
     return lambda file_pem: learned.further_roots(connection, file_pem)

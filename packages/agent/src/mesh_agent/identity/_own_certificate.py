@@ -10,7 +10,7 @@ from mesh_agent.identity._workload_secrets import ForeignSecrets, OwnSecrets
 def own_certificate(
     secrets: OwnSecrets | ForeignSecrets,
 ) -> Callable[[], xds_proxy.ClientCertificate | None] | None:
-    """Returns the function by which the relay gets the newest certificate, if it is valid.
+    """Return the function by which the relay gets the newest certificate, if it is valid.
 
     None where another process holds the workload's key.
     """

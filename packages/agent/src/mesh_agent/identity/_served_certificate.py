@@ -31,7 +31,7 @@ class TellsCertificates(Protocol):
     """The part of Envoy's admin interface that is asked here."""
 
     async def certs(self) -> Sequence[Mapping[str, envoy_supervisor.JSON]]:
-        """Returns the certificates of Envoy's TLS contexts; raises `AdminError`."""
+        """Return the certificates of Envoy's TLS contexts; raises `AdminError`."""
 
 
 class ServingEnvoy(Protocol):
@@ -103,7 +103,7 @@ class ServedCertificate:
         )
 
     def describe(self) -> Mapping[str, object]:
-        """Returns the newest comparison for `/debug/status`; empty before the first."""
+        """Return the newest comparison for `/debug/status`; empty before the first."""
         known = self.latest
         if known is None:
             return {}
@@ -205,7 +205,7 @@ async def _changed(
 def served_by(
     certificates: Sequence[Mapping[str, envoy_supervisor.JSON]], spiffe_id: str
 ) -> Iterator[Served]:
-    """Yields the certificates with this SPIFFE id; `certificates` is Envoy's answer to `/certs`."""
+    """Yield the certificates with this SPIFFE id; `certificates` is Envoy's answer to `/certs`."""
     for context in certificates:
         chain = context.get("cert_chain")
         for leaf in chain if isinstance(chain, list) else ():

@@ -11,7 +11,7 @@ _TIMEOUT_S = 1.0
 async def describe_token(
     authority: certclient.IstioCaConfig | None, *, timeout_s: float = _TIMEOUT_S
 ) -> Mapping[str, object]:
-    """Returns the token's path, and what is wrong with it or None; empty if no token is used.
+    """Return the token's path, and what is wrong with it or None; empty if no token is used.
 
     timeout_s: how long the file system has to answer; if it does not, that is the fault.
     """

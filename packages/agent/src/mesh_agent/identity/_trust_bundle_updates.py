@@ -54,7 +54,7 @@ class TrustBundleUpdates:
             raise xds_proxy.InterceptorRefused(str(error)) from error
 
     def _is_known(self, roots_pem: bytes) -> bool:
-        """Returns whether these are the roots that came with the certificate, in any order."""
+        """Return whether these are the roots that came with the certificate, in any order."""
         certificate = self._certificates.latest
         known = certificate.trust_bundle_pem if certificate is not None else b""
         return _each(roots_pem) == _each(known)

@@ -38,7 +38,7 @@ class OwnSecrets(msgspec.Struct, frozen=True, kw_only=True):
     files: certclient.FileSecrets | None = None
 
     def describe(self) -> Mapping[str, object]:
-        """Returns the newest certificate with its chain and roots, and the serials in use.
+        """Return the newest certificate with its chain and roots, and the serials in use.
 
         outage_at: when there is no identity any more if nothing is issued before.
         """
@@ -63,7 +63,7 @@ class OwnSecrets(msgspec.Struct, frozen=True, kw_only=True):
         }
 
     def serials_in_use(self) -> set[str]:
-        """Returns the serials of certificates that Envoys have accepted; two during a renewal."""
+        """Return the serials of certificates that Envoys have accepted; two during a renewal."""
         return {
             delivery.accepted.serial
             for subscriber in (() if self.server is None else self.server.subscribers())
@@ -80,7 +80,7 @@ class ForeignSecrets(msgspec.Struct, frozen=True, kw_only=True):
     socket: mesh_sds.ForeignSocket
 
     def describe(self) -> Mapping[str, object]:
-        """Returns which socket is served, and with which APIs; the agent sees no secrets of it."""
+        """Return which socket is served, and with which APIs; the agent sees no secrets of it."""
         return {"served_by": str(self.socket.path), "apis": sorted(self.socket.apis)}
 
 
@@ -138,7 +138,7 @@ async def fresh_certificates(
 async def _kept_certificates(
     config: AgentConfig, learned: LearnedRoots | None, requests: AuthorityRequests
 ) -> AsyncIterator[certclient.Certificates]:
-    """Yields the certificates: renewed by the agent, or mounted and renewed by the platform."""
+    """Yield the certificates: renewed by the agent, or mounted and renewed by the platform."""
     if config.authority is None:
         if config.files is None:
             raise ValueError("a workload has an authority or files, this one has neither")
@@ -172,7 +172,7 @@ async def _kept_certificates(
 
 
 async def _certificate_file(config: AgentConfig) -> certclient.CertificateFile | None:
-    """Returns the file that keeps the certificate; None, and there is no file, if none is to."""
+    """Return the file that keeps the certificate; None, and there is no file, if none is to."""
     file = certclient.CertificateFile(config.state.certificate)
     if config.state.keeps_certificate:
         return file

@@ -10,7 +10,7 @@ log = logging.getLogger("mesh_agent")
 
 
 def levels() -> dict[str, str]:
-    """Returns the level of each scope; `default` is that of all that are not named."""
+    """Return the level of each scope; `default` is that of all that are not named."""
     return SCOPES.levels()
 
 

@@ -76,7 +76,7 @@ def _settings(flags: Flags) -> LogSettings:
 
 
 def _targets(given: Sequence[str]) -> tuple[str, ...]:
-    """Returns the targets of a flag that may be repeated, hold a list, or be Istio's `[stdout]`."""
+    """Return the targets of a flag that may be repeated, hold a list, or be Istio's `[stdout]`."""
     return tuple(_items(",".join(each.removeprefix("[").removesuffix("]") for each in given))) or (
         "stdout",
     )

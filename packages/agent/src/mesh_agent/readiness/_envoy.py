@@ -44,7 +44,7 @@ class HasStats(DumpsConfiguration, Protocol):
     """The part of Envoy's admin interface that is asked here."""
 
     async def stats(self, pattern: str, /) -> Mapping[str, int | str]:
-        """Returns the stats whose names match; raises `AdminError`."""
+        """Return the stats whose names match; raises `AdminError`."""
 
 
 class WatchedEnvoy(Protocol):
@@ -122,7 +122,7 @@ async def _until_good(
 
 
 def describe_control_plane(status: xds_proxy.RelayStatus) -> str:
-    """Returns in words whether the control plane answers, for an Envoy without configuration."""
+    """Return in words whether the control plane answers, for an Envoy without configuration."""
     if status.connected:
         return "it answers, and has sent none that is complete"
     reason = status.last_error or "it has not answered yet"

@@ -21,7 +21,7 @@ class DumpsConfiguration(Protocol):
     """The part of Envoy's admin interface that is asked here."""
 
     async def config_dump(self, query: str, /) -> Mapping[str, envoy_supervisor.JSON]:
-        """Returns the part of the configuration that the query names; raises `AdminError`."""
+        """Return the part of the configuration that the query names; raises `AdminError`."""
 
 
 class GatewayEnvoy(Protocol):
@@ -32,7 +32,7 @@ class GatewayEnvoy(Protocol):
 
 
 async def active_listeners(admin: DumpsConfiguration) -> int:
-    """Returns how many listeners of the control plane's Envoy has active; raises `AdminError`."""
+    """Return how many listeners of the control plane's Envoy has active; raises `AdminError`."""
     configs = (await admin.config_dump(_QUERY)).get("configs", [])
     if not isinstance(configs, list):
         return 0
@@ -40,7 +40,7 @@ async def active_listeners(admin: DumpsConfiguration) -> int:
 
 
 async def no_listener_yet(admin: DumpsConfiguration) -> str | None:
-    """Returns why a gateway is not ready, None once it has a listener; raises `AdminError`."""
+    """Return why a gateway is not ready, None once it has a listener; raises `AdminError`."""
     return None if await active_listeners(admin) else "the gateway has no listener yet"
 
 

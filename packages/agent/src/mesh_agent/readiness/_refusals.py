@@ -21,13 +21,13 @@ _MOST_NAMES = 3
 
 
 def name_of_type(type_url: str) -> str:
-    """Returns what a person calls the resources of a type, with the discovery service's name."""
+    """Return what a person calls the resources of a type, with the discovery service's name."""
     known = _NAMES.get(type_url)
     return f"{known[0]} ({known[1]})" if known is not None else type_url.rpartition("/")[2]
 
 
 def short_name_of_type(type_url: str) -> str | None:
-    """Returns what a person calls the resources of a type, for a table; None if that is not known.
+    """Return what a person calls the resources of a type, for a table; None if that is not known.
 
     As in `clusters` and `name table`.
     """
@@ -36,7 +36,7 @@ def short_name_of_type(type_url: str) -> str | None:
 
 
 def refusals(types: Mapping[str, xds_proxy.TypeStatus]) -> Iterator[tuple[str, str]]:
-    """Yields each type whose newest version is refused, and what of it in the refuser's words.
+    """Yield each type whose newest version is refused, and what of it in the refuser's words.
 
     A version that was refused once and followed by one that is accepted is not among them.
     """
@@ -48,7 +48,7 @@ def refusals(types: Mapping[str, xds_proxy.TypeStatus]) -> Iterator[tuple[str, s
 
 
 def _which(known: xds_proxy.TypeStatus) -> str:
-    """Returns which resources are refused, where Envoy's words tell, and since when."""
+    """Return which resources are refused, where Envoy's words tell, and since when."""
     if not known.refused:
         return ""
     since = min(each.since for each in known.refused).isoformat(timespec="seconds")
@@ -59,7 +59,7 @@ def _which(known: xds_proxy.TypeStatus) -> str:
 
 
 def describe_refusals(types: Mapping[str, xds_proxy.TypeStatus]) -> str | None:
-    """Returns what is refused now while the last good configuration serves; None if nothing is."""
+    """Return what is refused now while the last good configuration serves; None if nothing is."""
     found = tuple(sentence for _, sentence in refusals(types))
     if not found:
         return None

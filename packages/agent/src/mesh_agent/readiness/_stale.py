@@ -4,7 +4,7 @@ import xds_proxy
 
 
 def describe_stale(status: xds_proxy.RelayStatus) -> str | None:
-    """Returns since when Envoy's configuration is stale; None if it is the control plane's own.
+    """Return since when Envoy's configuration is stale; None if it is the control plane's own.
 
     It is told as long as any of it is from the disk. Envoy is ready with it: its traffic flows.
     """
@@ -16,5 +16,5 @@ def describe_stale(status: xds_proxy.RelayStatus) -> str | None:
 
 
 def describe_unusable(status: xds_proxy.RelayStatus) -> str | None:
-    """Returns why saved configuration is not used or not written; None if nothing is wrong."""
+    """Return why saved configuration is not used or not written; None if nothing is wrong."""
     return None if status.saved is None else status.saved.problem

@@ -27,11 +27,11 @@ class AsksEnvoy(DumpsConfiguration, Protocol):
     """The part of Envoy's admin interface that is asked here."""
 
     async def stats(self, pattern: str, /) -> Mapping[str, int | str]:
-        """Returns the stats whose names match; raises `AdminError`."""
+        """Return the stats whose names match; raises `AdminError`."""
 
 
 async def warming_clusters(admin: DumpsConfiguration, count: object) -> tuple[str, ...]:
-    """Returns the names of warming clusters, ten at most; raises `AdminError`.
+    """Return the names of warming clusters, ten at most; raises `AdminError`.
 
     count: how many there are, by Envoy's statistics.
     """
@@ -51,7 +51,7 @@ def _name(entry: object) -> str:
 
 
 async def warming_fault(admin: DumpsConfiguration, stats: Mapping[str, int | str]) -> str:
-    """Returns in words which clusters are warming, "" if none is; raises `AdminError`."""
+    """Return in words which clusters are warming, "" if none is; raises `AdminError`."""
     count = stats.get(WARMING)
     if not isinstance(count, int) or count <= 0:
         return ""
@@ -62,7 +62,7 @@ async def warming_fault(admin: DumpsConfiguration, stats: Mapping[str, int | str
 
 
 async def describe_warming(admin: AsksEnvoy) -> Mapping[str, object]:
-    """Returns how many clusters are warming, and names; {} if Envoy does not tell."""
+    """Return how many clusters are warming, and names; {} if Envoy does not tell."""
     try:
         async with asyncio.timeout(_ANSWER_S):
             count = (await admin.stats(_PATTERN)).get(WARMING, 0)

@@ -33,7 +33,7 @@ class StateConfig(msgspec.Struct, frozen=True, kw_only=True):
 def state_config(
     settings: Settings, spiffe_id: certclient.SpiffeId, *, has_authority: bool
 ) -> StateConfig:
-    """Returns where state is kept. has_authority: the agent gets its certificate from one."""
+    """Return where state is kept. has_authority: the agent gets its certificate from one."""
     directory = settings.path("MESH_AGENT_STATE_DIRECTORY", _DIRECTORY)
     keeps_certificate = settings.flag("MESH_AGENT_SAVE_CERTIFICATE", default=True)
     keeps_configuration = settings.flag("MESH_AGENT_SAVE_CONFIGURATION", default=True)

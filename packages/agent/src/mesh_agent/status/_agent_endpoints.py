@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def agent_endpoints(parts: AgentParts, restarts: Restarts | None) -> AgentEndpoints:
-    """Returns the endpoints of an agent whose parts have all started.
+    """Return the endpoints of an agent whose parts have all started.
 
     restarts: None without an Envoy.
     """
@@ -58,7 +58,7 @@ def agent_endpoints(parts: AgentParts, restarts: Restarts | None) -> AgentEndpoi
 
 
 async def name_table(dns: "DnsServer | None") -> bytes | None:
-    """Returns the table that DNS queries are answered from, as JSON; None if none are answered."""
+    """Return the table that DNS queries are answered from, as JSON; None if none are answered."""
     return None if dns is None else await dns.table_json()
 
 
@@ -69,7 +69,7 @@ async def config_dump(envoy: envoy_supervisor.Envoy, request: Request) -> Reply:
 
 
 def metrics_sources(parts: AgentParts) -> Sequence[Source]:
-    """Returns whose metrics follow the agent's own: Envoy's, if wanted, and the application's."""
+    """Return whose metrics follow the agent's own: Envoy's, if wanted, and the application's."""
     status = parts.config.status
     if parts.envoy is None or not status.envoy_metrics:
         return status.scrape_targets

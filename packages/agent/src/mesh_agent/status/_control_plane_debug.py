@@ -37,7 +37,7 @@ class Ask(Protocol):
 
 
 def control_plane_debug(ask: Ask, *, path: str) -> Handler:
-    """Returns the handler of `path` and of the paths below it."""
+    """Return the handler of `path` and of the paths below it."""
 
     async def answer(request: Request) -> Response:
         name = request.path.removeprefix(path).strip("/")
@@ -57,7 +57,7 @@ def control_plane_debug(ask: Ask, *, path: str) -> Handler:
 
 @asynccontextmanager
 async def debug_tap(ask: Ask, port: int | None) -> AsyncIterator[None]:
-    """Answers at the port of Istio's agents, on loopback, while the block runs; None: does not.
+    """Answer at the port of Istio's agents, on loopback, while the block runs; None: does not.
 
     Raises `ListenError`.
     """
@@ -71,7 +71,7 @@ async def debug_tap(ask: Ask, port: int | None) -> AsyncIterator[None]:
 
 
 def described(response: bytes) -> Mapping[str, object]:
-    """Returns a discovery response as JSON; a resource of an unknown type is in Base64."""
+    """Return a discovery response as JSON; a resource of an unknown type is in Base64."""
     from envoy.service.discovery.v3 import discovery_pb2  # wanted by few
 
     message = discovery_pb2.DiscoveryResponse.FromString(response)

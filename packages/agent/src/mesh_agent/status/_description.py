@@ -25,7 +25,7 @@ _MOST_REFUSED = 32
 
 
 async def describe(parts: AgentParts) -> Mapping[str, object]:
-    """Returns everything that the agent knows of itself; values are JSON or have a `str` form."""
+    """Return everything that the agent knows of itself; values are JSON or have a `str` form."""
     config, readiness, learned = parts.config, parts.readiness, parts.learned_roots
     return {
         "workload": f"{config.identity.pod_name}.{config.identity.namespace}",
@@ -56,7 +56,7 @@ def _describe_agent() -> Mapping[str, object]:
 
 
 async def _describe_envoy(parts: AgentParts) -> Mapping[str, object]:
-    """Returns Envoy's status; `admin` is the address of its admin interface.
+    """Return Envoy's status; `admin` is the address of its admin interface.
 
     warming: how many clusters Envoy has and does not use yet; warming_clusters: names of some.
 
@@ -76,7 +76,7 @@ async def _describe_envoy(parts: AgentParts) -> Mapping[str, object]:
 
 
 def describe_dns(server: "DnsServer") -> Mapping[str, object]:
-    """Returns where the DNS server listens and asks, and its counts since the start.
+    """Return where the DNS server listens and asks, and its counts since the start.
 
     table: there has been a name table. forwarded: queries that the table has no answer to.
     own_queries: questions of this server that an upstream resolver sent back to it.
@@ -101,7 +101,7 @@ def describe_dns(server: "DnsServer") -> Mapping[str, object]:
 
 
 def _describe_xds(address: str, status: xds_proxy.RelayStatus) -> Mapping[str, object]:
-    """Returns the relay's status; `control_plane` is the address in use, or the first."""
+    """Return the relay's status; `control_plane` is the address in use, or the first."""
     used = [each.address for each in status.control_planes if each.streams]
     return {
         "control_plane": used[0] if used else address,
@@ -125,7 +125,7 @@ def _describe_xds(address: str, status: xds_proxy.RelayStatus) -> Mapping[str, o
 
 
 def describe_saved(saved: xds_proxy.SavedStatus | None) -> Mapping[str, object]:
-    """Returns what is saved for an Envoy that starts without a control plane; {} if nothing is."""
+    """Return what is saved for an Envoy that starts without a control plane; {} if nothing is."""
     if saved is None:
         return {}
     types = {type_url: structs.asdict(each) for type_url, each in saved.types.items()}
@@ -133,7 +133,7 @@ def describe_saved(saved: xds_proxy.SavedStatus | None) -> Mapping[str, object]:
 
 
 def describe_type(known: xds_proxy.TypeStatus) -> Mapping[str, object]:
-    """Returns the delivery status of one resource type.
+    """Return the delivery status of one resource type.
 
     `refused` is there if resources of it are refused.
     `push_reasons` is there if the newest response came with a push that gives its reasons.
@@ -153,7 +153,7 @@ def describe_type(known: xds_proxy.TypeStatus) -> Mapping[str, object]:
 
 
 def push_reasons(identifier: str) -> tuple[str, ...]:
-    """Returns why the control plane pushed, from the identifier in its response.
+    """Return why the control plane pushed, from the identifier in its response.
 
     mesh-discovery's identifier is a JSON object as Istio's, with `Push.Reasons` beside. Other
     control planes' identifiers, and those of answers to a request, have no reasons.

@@ -31,7 +31,7 @@ async def explain_dns(dns: "DnsServer | None", request: Request) -> Response:
 
 
 def as_json(found: "Explanation") -> Mapping[str, object]:
-    """Returns an explanation in the form that `mesh-agent dns` reads."""
+    """Return an explanation in the form that `mesh-agent dns` reads."""
     return {
         "name": found.name,
         "type": found.type,

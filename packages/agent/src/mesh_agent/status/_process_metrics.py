@@ -21,7 +21,7 @@ class ProcessFigures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def this_process() -> ProcessFigures:
-    """Returns the figures of this process, read now."""
+    """Return the figures of this process, read now."""
     cpu_s = time.process_time()
     try:
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
@@ -34,7 +34,7 @@ def this_process() -> ProcessFigures:
 
 
 def process_age_s() -> float:
-    """Returns how long ago this process was started; the first call needs a descriptor."""
+    """Return how long ago this process was started; the first call needs a descriptor."""
     return time.clock_gettime(time.CLOCK_BOOTTIME) - _started_s()
 
 

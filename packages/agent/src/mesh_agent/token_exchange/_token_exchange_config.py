@@ -41,7 +41,7 @@ class TokenExchangeConfig:
 
 
 def token_exchange_config(settings: Settings, flags: Flags) -> TokenExchangeConfig | None:
-    """Returns how tokens are exchanged; None if no port is given for it."""
+    """Return how tokens are exchanged; None if no port is given for it."""
     if not flags.sts_port:
         return None
     if not 0 < flags.sts_port < 65536:
@@ -132,6 +132,6 @@ def _unknown(plugin: str) -> str:
 
 
 def _host(settings: Settings) -> str:
-    """Returns localhost, or the agent's own address if it has one that is on this machine only."""
+    """Return localhost, or the agent's own address if it has one that is on this machine only."""
     bound = settings.text("MESH_AGENT_BIND_ADDRESS")
     return bound if bound.startswith("127.") or bound == "::1" else "localhost"

@@ -37,7 +37,7 @@ class TokenServer:
         return {result: self._counts[result] for result in RESULTS}
 
     def describe(self) -> Mapping[str, object]:
-        """Returns where tokens are exchanged and how that went; no token and no secret."""
+        """Return where tokens are exchanged and how that went; no token and no secret."""
         return {
             "address": f"{self._config.host}:{self._config.port}",
             "plugin": self._config.plugin,

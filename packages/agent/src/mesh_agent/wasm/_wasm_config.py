@@ -30,7 +30,7 @@ class WasmSettings(NamedTuple):
 
 
 def wasm_settings(settings: Settings) -> WasmSettings | None:
-    """Returns the settings; None if Envoy is to fetch its modules itself."""
+    """Return the settings; None if Envoy is to fetch its modules itself."""
     converts = settings.flag("ISTIO_AGENT_ENABLE_WASM_REMOTE_LOAD_CONVERSION", default=True)
     found = WasmSettings(
         cache=settings.path("MESH_AGENT_WASM_CACHE", _CACHE),

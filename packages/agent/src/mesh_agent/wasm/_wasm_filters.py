@@ -41,7 +41,7 @@ class WasmFilters:
             self._rewriter.on_recovered(told)
 
     def describe(self) -> Mapping[str, object]:
-        """Returns the filters with remote modules; a filter without its module has a reason."""
+        """Return the filters with remote modules; a filter without its module has a reason."""
         if self._rewriter is None:
             return {}
         return {
@@ -59,7 +59,7 @@ class WasmFilters:
         }
 
     def concerns(self, node: bytes, type_url: str) -> bool:
-        """Say whether resources of this type may have Wasm filters."""
+        """Return whether resources of this type may have Wasm filters."""
         del node
         return type_url == _EXTENSION_CONFIG
 
@@ -111,5 +111,5 @@ async def wasm_filters(settings: WasmSettings | None) -> AsyncIterator[WasmFilte
 
 
 def _is_directory(path: Path) -> bool:
-    """Tell whether there is a directory, whatever is there: Path.is_dir raises for odd links."""
+    """Return whether there is a directory, whatever is there: Path.is_dir raises for odd links."""
     return os.path.isdir(path)  # noqa: PTH112

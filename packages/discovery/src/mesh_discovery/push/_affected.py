@@ -11,7 +11,7 @@ from xds_server import Client, ConfigKey, PushRequest
 
 
 def needs_push(served: ServedContext, client: Client[Proxy], push: PushRequest) -> bool:
-    """Tell whether a change could be seen by a client; in doubt it could.
+    """Return whether a change could be seen by a client; in doubt it could.
 
     A service counts as seen if the client sees it in the model that is served or in the one before,
     as it may have been hidden since. A PeerAuthentication concerns every proxy: as clients,
@@ -41,7 +41,7 @@ def _concerns(proxy: Proxy, key: ConfigKey, models: Iterable[MeshModel]) -> bool
 
 
 def _is_selected(proxy: Proxy, rules: Mapping[str, Sequence[RuleName]], model: MeshModel) -> bool:
-    """Tell whether one of some rules, by their namespaces, is for a proxy's workload."""
+    """Return whether one of some rules, by their namespaces, is for a proxy's workload."""
     spaces = rules.keys() & {proxy.namespace, model.mesh_config.root_namespace}
     if not spaces:
         return False
@@ -51,7 +51,7 @@ def _is_selected(proxy: Proxy, rules: Mapping[str, Sequence[RuleName]], model: M
 
 
 def _may_have_secrets(proxy: Proxy, key: ConfigKey, models: Iterable[MeshModel]) -> bool:
-    """Tell whether rules name Secrets of a namespace for a sidecar."""
+    """Return whether rules name Secrets of a namespace for a sidecar."""
     return key.namespace == proxy.namespace and any(
         model.destination_rules.credentials_for(proxy.namespace, proxy.labels) for model in models
     )
@@ -122,27 +122,27 @@ def changed_hosts(push: PushRequest) -> frozenset[str] | None:
 
 
 def touches_routes(push: PushRequest) -> bool:
-    """Tell whether a service or a rule about traffic changed, or may have."""
+    """Return whether a service or a rule about traffic changed, or may have."""
     return _touches(push, OF_RULES | {Changed.SERVICE, Changed.PATCHED_ROUTES})
 
 
 def touches_rules(push: PushRequest) -> bool:
-    """Tell whether a rule about traffic changed, or may have."""
+    """Return whether a rule about traffic changed, or may have."""
     return _touches(push, OF_RULES)
 
 
 def touches_extensions(push: PushRequest) -> bool:
-    """Tell whether a change may touch the extensions that proxies ask for by name."""
+    """Return whether a change may touch the extensions that proxies ask for by name."""
     return _touches(push, {Changed.PATCHED_EXTENSIONS})
 
 
 def touches_listeners(push: PushRequest) -> bool:
-    """Tell whether a change may touch listeners; most rules about requests do not."""
+    """Return whether a change may touch listeners; most rules about requests do not."""
     return _touches(push, _OF_LISTENERS)
 
 
 def touches_known_services(push: PushRequest, scope: Scope) -> bool:
-    """Tell whether proxies of a scope may know other services now, or know them otherwise."""
+    """Return whether proxies of a scope may know other services now, or know them otherwise."""
     kinds = {Changed.SERVICE, Changed.SIDECAR}
     if scope.sidecar is not None:
         kinds.add(Changed.VIRTUAL_SERVICE)  # it imports the services that it leads to
@@ -150,7 +150,7 @@ def touches_known_services(push: PushRequest, scope: Scope) -> bool:
 
 
 def touches_clusters(push: PushRequest, scope: Scope) -> bool:
-    """Tell whether a change may touch the clusters of a scope's proxies."""
+    """Return whether a change may touch the clusters of a scope's proxies."""
     return touches_known_services(push, scope) or _touches(push, _OF_CLUSTERS)
 
 
@@ -174,7 +174,7 @@ def _touches(push: PushRequest, kinds: AbstractSet[str]) -> bool:
 
 
 def touches_own_endpoints(proxy: Proxy, push: PushRequest) -> bool:
-    """Tell whether what a proxy's own workload serves changed, or may have."""
+    """Return whether what a proxy's own workload serves changed, or may have."""
     if not push.configs_updated:
         return True
     changed = _SUBJECTS.of(push).addresses

@@ -69,7 +69,7 @@ class SecretsGenerator:
 
 
 def _depends(text: str, proxy: Proxy, push: PushRequest) -> bool:
-    """Tell whether a push may be about a name."""
+    """Return whether a push may be about a name."""
     name = parse_secret_name(text, proxy.namespace)
     if name is None:
         return False

@@ -105,6 +105,6 @@ def credentials(peer: Peer) -> Credentials:
 
 
 def speaks_for(identity: str, proxy: Proxy) -> bool:
-    """Tell whether an identity is that of the proxy's workload."""
+    """Return whether an identity is that of the proxy's workload."""
     accounts = accounts_in(proxy.namespace, (identity,))
     return bool(accounts) and (not proxy.service_account or proxy.service_account in accounts)

@@ -316,7 +316,7 @@ def _short_id(node_id: str) -> str:
 
 
 def _waits(client: ClientStatus) -> bool:
-    """Tell whether there is something that a client has neither accepted nor refused."""
+    """Return whether there is something that a client has neither accepted nor refused."""
     answered = all(each.in_sync or each.nack is not None for each in client.types.values())
     return client.behind or not answered
 

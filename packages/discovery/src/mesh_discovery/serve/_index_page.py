@@ -33,7 +33,7 @@ def html_index(pages: Sequence[ListedPage], *, note: str) -> str:
 
 
 def wants_html(accept: str) -> bool:
-    """Tell whether a caller asks for HTML by name, as browsers do and curl does not."""
+    """Return whether a caller asks for HTML by name, as browsers do and curl does not."""
     kinds = (each.partition(";")[0].strip().lower() for each in accept.split(","))
     return "text/html" in kinds
 

@@ -48,7 +48,7 @@ class _Issued:
     expires: float
 
     def is_due(self, now: float) -> bool:
-        """Say whether another one is needed: half of its time is over, or it counts only later.
+        """Return whether another one is needed: half of its time is over, or it counts only later.
 
         The latter is so when a clock that was ahead has been set right.
         """

@@ -43,7 +43,7 @@ class Asking:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def owns(self, host: str, port: int) -> bool:
-        """Say whether a packet from this address is a question of this server that came back."""
+        """Return whether a packet from this address is a question of this server that came back."""
         return self._udp.owns(host, port)
 
     def keep_only(self, servers: list[Upstream]) -> None:

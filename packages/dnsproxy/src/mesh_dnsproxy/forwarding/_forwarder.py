@@ -98,7 +98,7 @@ class Forwarder:
             self._cache.clear()
 
     def owns(self, host: str, port: int) -> bool:
-        """Say whether a packet from this address is a question of this server that came back."""
+        """Return whether a packet from this address is a question of this server that came back."""
         return self._asking.owns(host, port)
 
     @contextmanager

@@ -124,5 +124,5 @@ def _for_client(forward: Forward, reply: bytes) -> bytes:
 
 
 def _wants_dnssec(query: Query) -> bool:
-    """Say whether the client checks signatures, so that the reply must stay as it is."""
+    """Return whether the client checks signatures, so that the reply must stay as it is."""
     return bool(query.flags & CD) or (query.edns is not None and query.edns.dnssec_ok)

@@ -63,7 +63,7 @@ class UdpUpstreams:
         return self._open
 
     def owns(self, host: str, port: int) -> bool:
-        """Say whether a packet from this address is a question that this server sent."""
+        """Return whether a packet from this address is a question that this server sent."""
         return (host, port) in self._own_addresses
 
     def ask(

@@ -75,7 +75,7 @@ def judge(reply: bytes, packet: bytes, question: bytes) -> Verdict:
 
 
 def _refers(reply: bytes, position: int) -> bool:
-    """Say whether a reply names other servers in place of an answer.
+    """Return whether a reply names other servers in place of an answer.
 
     A server that is no resolver does that (RFC 1034, section 4.3.2). The C library asks the next
     one then, too.

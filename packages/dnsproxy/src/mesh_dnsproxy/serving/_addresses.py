@@ -129,7 +129,7 @@ def _has_ipv6_loopback() -> bool:
 
 
 def is_local(host: str) -> bool:
-    """Say whether this machine has the address."""
+    """Return whether this machine has the address."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         with socket.socket(family, socket.SOCK_DGRAM) as probe:

@@ -62,7 +62,7 @@ def _port_text(port: Port) -> str:
 
 
 def is_shortenable(packed: bytes) -> bool:
-    """Say whether the host has short names."""
+    """Return whether the host has short names."""
     return bool(packed[0] & SHORTENABLE)
 
 

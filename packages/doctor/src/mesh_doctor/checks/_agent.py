@@ -74,7 +74,7 @@ def _readiness(document: Mapping[str, object], where: str) -> Iterator[Finding]:
 
 
 def _is_unasked(document: Mapping[str, object]) -> bool:
-    """Tell whether no program of a workload without an Envoy has asked for configuration yet.
+    """Return whether no program of a workload without an Envoy has asked for configuration yet.
 
     The agent connects to the control plane for a program that asks, and not before.
     """

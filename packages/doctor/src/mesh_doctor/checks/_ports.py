@@ -52,7 +52,7 @@ def _own_processes(seen: Observed) -> frozenset[int] | None:
 
 
 def _is_own(config: DoctorConfig, listener: Listener) -> bool:
-    """Say whether a socket is one of this agent's, or of another agent at the same address."""
+    """Return whether a socket is one of this agent's, or of another agent at the same address."""
     return runs(listener, config.own_programs) and any(
         _overlap(listener.host, use.host) for use in config.ports if use.port == listener.port
     )
@@ -71,7 +71,7 @@ def _stands_in_the_way(listener: Listener, use: PortUse, own: frozenset[int] | N
 
 
 def _overlap(one: str, other: str) -> bool:
-    """Say whether sockets at two addresses are in each other's way; the second may be a name."""
+    """Return whether sockets at two addresses are in each other's way; the second may be a name."""
     if other == "localhost":
         return _overlap(one, "127.0.0.1") or _overlap(one, "::1")
     if not other:

@@ -43,7 +43,7 @@ def _by_the_agent(place: TokenPlace, told: Mapping[str, object], why: str) -> Fi
 
 
 def _is_of_the_clock(fault: Finding, found: SeenToken, seen: Observed) -> bool:
-    """Say whether the token is valid by the control plane's clock."""
+    """Return whether the token is valid by the control plane's clock."""
     there = control_planes_time(seen)
     if there is None or fault.cause not in {Cause.TOKEN_EXPIRED, Cause.TOKEN_NOT_YET_VALID}:
         return False

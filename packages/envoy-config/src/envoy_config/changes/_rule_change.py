@@ -15,7 +15,7 @@ class RuleChange:
     suffixes: tuple[str, ...] = ()
 
     def touches(self, host: str) -> bool:
-        """Tell whether a host may have another rule than before."""
+        """Return whether a host may have another rule than before."""
         return host in self.hosts or any(host.endswith(each) for each in self.suffixes)
 
     def touched(self, services: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:

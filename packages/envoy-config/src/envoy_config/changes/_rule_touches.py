@@ -25,7 +25,7 @@ def ruled_hosts(old: MeshModel, new: MeshModel) -> frozenset[str]:
 
 
 def touches_connections(changes: Collection[Differing], gateways: Gateways) -> bool:
-    """Tell whether rules changed that listeners have, for connections that are not HTTP.
+    """Return whether rules changed that listeners have, for connections that are not HTTP.
 
     A router that passes on the mesh's TLS has a filter chain for each subset of a service.
     """

@@ -97,7 +97,7 @@ class _Made(NamedTuple):
 
 
 def _concerns(change: ModelChange, changed: AbstractSet[str], hosts: Iterable[str]) -> bool:
-    """Tell whether one of some hosts is among those that changed, or may have another rule."""
+    """Return whether one of some hosts is among those that changed, or may have another rule."""
     return any(each in changed or change.rule_change.touches(each) for each in hosts)
 
 

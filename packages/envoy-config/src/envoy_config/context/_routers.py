@@ -110,7 +110,7 @@ class Routers:
         return self._plans.get(shape, self._make_plan)
 
     def passes_mesh_tls(self, proxy: Proxy) -> bool:
-        """Tell whether a router passes TLS of the mesh on to services, by their clusters' names."""
+        """Return whether a router passes TLS of the mesh on to services by clusters' names."""
         return any(
             server.tls_mode is TlsMode.AUTO_PASSTHROUGH
             for listener in self.plan(self.shape(proxy)).listeners

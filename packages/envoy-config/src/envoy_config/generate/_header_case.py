@@ -8,7 +8,7 @@ from mesh_model import MeshModel
 
 
 def keeps_case(model: MeshModel) -> bool:
-    """Tell whether the names of headers reach services as clients write them."""
+    """Return whether the names of headers reach services as clients write them."""
     headers = model.mesh_config.default_config.proxy_headers
     return headers is not None and bool(headers.preserve_http1_header_case)
 

@@ -77,7 +77,7 @@ def merge_filter(into: Configured, part: Configured, *, replaces_lists: bool = F
 
 
 def same_config_type(one: Configured, other: Configured) -> bool:
-    """Tell whether the configurations of two filters are of one type, as far as they have some."""
+    """Return whether the configurations of two filters are of one type, if they have any."""
     if not (_has_config(one) and _has_config(other)):
         return True
     types = {type_in(each.typed_config.type_url) for each in (one, other)}

@@ -54,12 +54,12 @@ def downstream_socket_mistakes(socket: base_pb2.TransportSocket) -> Iterator[str
 
 
 def speaks_quic(socket: base_pb2.TransportSocket) -> bool:
-    """Tell whether the socket of a filter chain is one of QUIC."""
+    """Return whether the socket of a filter chain is one of QUIC."""
     return content_type(socket.typed_config) == _QUIC_SERVER
 
 
 def _chooses_protocols(socket: base_pb2.TransportSocket) -> bool:
-    """Tell whether a socket agrees on a protocol with its peer (ALPN), or one that it wraps."""
+    """Return whether a socket agrees on a protocol with its peer (ALPN), or one that it wraps."""
     found = content_type(socket.typed_config)
     if found in (_TLS, _QUIC):
         return True

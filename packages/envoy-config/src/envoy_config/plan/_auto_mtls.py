@@ -11,7 +11,7 @@ from mesh_model import Endpoint, MeshModel, Port, Service
 
 
 def may_use_mutual_tls(service: Service, model: MeshModel) -> bool:
-    """Tell whether some endpoint of a service may take mutual TLS.
+    """Return whether some endpoint of a service may take mutual TLS.
 
     Its clusters then have both transport sockets, and each endpoint's metadata chooses one.
     """
@@ -23,7 +23,7 @@ def may_use_mutual_tls(service: Service, model: MeshModel) -> bool:
 
 
 def uses_mutual_tls(endpoint: Endpoint, port: Port, model: MeshModel) -> bool:
-    """Tell whether clients should speak mutual TLS to an endpoint."""
+    """Return whether clients should speak mutual TLS to an endpoint."""
     if not endpoint.speaks_mutual_tls or not model.mesh_config.enable_auto_mtls:
         return False
     mode = _mode(endpoint, port, model)
@@ -34,7 +34,7 @@ def uses_mutual_tls(endpoint: Endpoint, port: Port, model: MeshModel) -> bool:
 
 
 def uses_mutual_tls_for_all(service: Service, port: Port, model: MeshModel) -> bool:
-    """Tell whether clients that pass connections on should speak mutual TLS to a service's port.
+    """Return whether clients that pass connections on should speak mutual TLS to a service's port.
 
     Their clusters know no endpoints (ORIGINAL_DST), so that all are called alike. As in Istio they
     speak it if every endpoint takes it. Beyond that they do if one endpoint takes nothing else:
@@ -51,7 +51,7 @@ def uses_mutual_tls_for_all(service: Service, port: Port, model: MeshModel) -> b
 
 
 def proxyless_uses_mutual_tls(service: Service, port: Port, model: MeshModel) -> bool:
-    """Tell whether gRPC programs without an Envoy should speak mutual TLS to a service's port.
+    """Return whether gRPC programs without an Envoy should speak mutual TLS to a service's port.
 
     They do all of one cluster the same way, so they do if one endpoint takes nothing else. To
     PERMISSIVE endpoints plaintext is the one thing that Envoys and gRPC servers both accept.

@@ -52,12 +52,12 @@ def discovery(  # noqa: PLR0911 - one for each way
 
 
 def is_looked_up(found: Discovery) -> bool:
-    """Tell whether a cluster holds the names of its endpoints, for Envoy to look up."""
+    """Return whether a cluster holds the names of its endpoints, for Envoy to look up."""
     return found in (Discovery.STRICT_DNS, Discovery.LOGICAL_DNS)
 
 
 def has_addresses(service: Service) -> bool:
-    """Tell whether the endpoints of a service can be sent apart from its clusters.
+    """Return whether the endpoints of a service can be sent apart from its clusters.
 
     Envoy refuses names there. It may still ask for the endpoints of a service that is looked up now
     and was not before.

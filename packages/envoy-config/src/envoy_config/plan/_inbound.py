@@ -107,7 +107,7 @@ def plan_inbound(proxy: Proxy, model: MeshModel, sidecar: SidecarSpec | None = N
 
 
 def _is_own(port: InboundPort, proxy: Proxy) -> bool:
-    """Tell whether a port leads to the proxy's own pages or its agent's.
+    """Return whether a port leads to the proxy's own pages or its agent's.
 
     Where the application has a loopback address of its own, all ports there are the application's.
     """

@@ -93,7 +93,7 @@ def _of(setting: LocalityLbSetting, *, detects: bool) -> Preference:
 
 
 def depends_on_place(wanted: Preference) -> bool:
-    """Tell whether clients at different places have different endpoints, or in another order."""
+    """Return whether clients at different places have different endpoints, or in another order."""
     return bool(
         wanted.distribute or wanted.failover_priority or wanted.by_locality or wanted.by_region
     )
@@ -235,7 +235,7 @@ def _shares(distribute: Iterable[Distribute], place: Place) -> Mapping[str, int]
 
 
 def locality_matches(pattern: str, locality: str) -> bool:
-    """Tell whether a locality is one of `region/zone/subzone`; missing parts and `*` mean any."""
+    """Return whether a locality is one of `region/zone/subzone`; missing parts and `*` mean any."""
     for wanted, part in zip(locality_parts(pattern), locality_parts(locality), strict=True):
         if wanted in ("", "*"):
             return True

@@ -67,7 +67,7 @@ class NotServed(NamedTuple):
 
 
 def is_server(name: str) -> bool:
-    """Tell whether a listener's name is that of a server's address."""
+    """Return whether a listener's name is that of a server's address."""
     return name.startswith(INBOUND_PREFIX)
 
 

@@ -73,7 +73,7 @@ def _unaddressed(service: Service) -> str:
 
 
 def same_owners(old: MeshModel, new: MeshModel) -> bool:
-    """Tell whether `foreign_hosts` finds the same in both, if their services are the same."""
+    """Return whether `foreign_hosts` finds the same in both, if their services are the same."""
     return old.owners == new.owners
 
 

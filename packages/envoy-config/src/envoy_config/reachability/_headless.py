@@ -39,7 +39,7 @@ def passed_on_warnings(model: MeshModel, leading_to: LeadingTo) -> Iterator[Prob
 
 
 def same_passed_on(old: MeshModel, new: MeshModel) -> bool:
-    """Tell whether `passed_on_warnings` finds the same in both, if their VirtualServices are."""
+    """Return whether `passed_on_warnings` finds the same in both, if their VirtualServices are."""
     changed = changed_services(old, new)
     return (
         changed.same_order

@@ -36,11 +36,11 @@ class KnownHosts:
         return frozenset(host for host, _ in self.ports.items() ^ other.ports.items())
 
     def have(self, host: str) -> bool:
-        """Tell whether there is a service of this host, or a wildcard that has it."""
+        """Return whether there is a service of this host, or a wildcard that has it."""
         return host in self.ports or any(has(each, host) for each in self._wildcards)
 
     def have_any_of(self, wildcard: str) -> bool:
-        """Tell whether the host of some service is the wildcard, or one of its hosts."""
+        """Return whether the host of some service is the wildcard, or one of its hosts."""
         end = wildcard[1:][::-1]
         at = bisect_left(self._backwards, end)
         return at < len(self._backwards) and self._backwards[at].startswith(end)

@@ -17,10 +17,10 @@ class LabelIndex:
                 self._having.setdefault(pair, set()).add(number)
 
     def __bool__(self) -> bool:
-        """Tell whether there are any, with labels or without."""
+        """Return whether there are any, with labels or without."""
         return self._count > 0
 
     def has_any(self, wanted: Mapping[str, str]) -> bool:
-        """Tell whether one has all of these labels."""
+        """Return whether one has all of these labels."""
         having = [self._having.get(pair, set()) for pair in wanted.items()]
         return bool(set.intersection(*having)) if having else bool(self)

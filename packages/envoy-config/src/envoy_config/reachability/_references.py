@@ -103,7 +103,7 @@ class Undecided:
         }
 
     def has(self, found: Reference) -> bool:
-        """Tell whether it can't be said that a name is not defined."""
+        """Return whether it can't be said that a name is not defined."""
         return (
             not self._names.isdisjoint({(found.sort, ""), (found.sort, found.name)})
             or found.name.partition(".")[0].rpartition("/")[2] in self._unreadable

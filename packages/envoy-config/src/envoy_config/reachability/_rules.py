@@ -86,7 +86,7 @@ class JudgedRules:
         return replace(found, problems=problems), subsets | other_hosts
 
     def have_subset(self, host: str, subset: str) -> bool:
-        """Tell whether some rule of a host has a subset."""
+        """Return whether some rule of a host has a subset."""
         return subset in self._subsets(host) or any(
             subset in self._subsets(each) for each in self.wildcards if has(each, host)
         )

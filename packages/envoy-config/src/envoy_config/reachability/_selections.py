@@ -67,5 +67,5 @@ def _selection(item: ConfigObject) -> tuple[FieldPath, Mapping[str, str]] | None
 
 
 def _has_unread_labels(item: ConfigObject) -> bool:
-    """Tell whether an object may be a workload with other labels than were read."""
+    """Return whether an object may be a workload with other labels than were read."""
     return any("labels" in path or "endpoints" in path for path in item.unread)

@@ -70,7 +70,7 @@ class Sources:
 
 
 def is_captured(model: MeshModel) -> bool:
-    """Tell whether the proxies of a mesh are mostly captured, as its mesh config says."""
+    """Return whether the proxies of a mesh are mostly captured, as its mesh config says."""
     mode = model.mesh_config.default_config.interception_mode
     return mode is not InterceptionMode.NONE
 
@@ -87,7 +87,7 @@ def _told_apart(placed: "_Placed") -> "_Placed":
 
 
 def same_services(old: MeshModel, new: MeshModel) -> bool:
-    """Tell whether the services of two models differ in endpoints at most.
+    """Return whether the services of two models differ in endpoints at most.
 
     Then `unreachable_services` finds the same in both. Costs what differs, not what the mesh has.
     """
@@ -330,7 +330,7 @@ def _loopback_workloads(services: Iterable[Service]) -> Mapping[str, str]:
 
 
 def _is_loopback(address: str) -> bool:
-    """Tell whether an address is a loopback address; most are told apart by their text."""
+    """Return whether an address is a loopback address; most are told apart by their text."""
     return address == "::1" or (address.startswith("127.") and is_ip(address))
 
 

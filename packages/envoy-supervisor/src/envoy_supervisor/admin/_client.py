@@ -36,7 +36,7 @@ class AdminClient:
         self._max_response_bytes = max_response_bytes
 
     async def ready(self) -> bool:
-        """Returns whether Envoy is live and serves; False if it cannot be reached."""
+        """Return whether Envoy is live and serves; False if it cannot be reached."""
         try:
             status, _ = await self._request("GET", "/ready", max_bytes=4096)
         except AdminError:
@@ -44,13 +44,13 @@ class AdminClient:
         return status == 200
 
     async def server_info(self) -> dict[str, JSON]:
-        """Returns `/server_info`: `state`, `version`, `command_line_options` and more."""
+        """Return `/server_info`: `state`, `version`, `command_line_options` and more."""
         return await self._get_object("/server_info")
 
     async def stats(
         self, filter: str | None = None, *, used_only: bool = False
     ) -> dict[str, int | str]:
-        """Returns statistics by name; `filter` is a regular expression that Envoy applies."""
+        """Return statistics by name; `filter` is a regular expression that Envoy applies."""
         query = ["usedonly"] if used_only else []
         if filter is not None:
             query.append(f"filter={quote(filter, safe='')}")
@@ -58,24 +58,24 @@ class AdminClient:
         return parse_stats(body.decode("utf-8", "replace"))
 
     async def certs(self) -> list[dict[str, JSON]]:
-        """Returns the certificates Envoy has loaded: entries with `ca_cert` and `cert_chain`."""
+        """Return the certificates Envoy has loaded: entries with `ca_cert` and `cert_chain`."""
         certificates = (await self._get_object("/certs")).get("certificates", [])
         if not isinstance(certificates, list):
             raise AdminError(f"{self.address}/certs: `certificates` is not a list")
         return [each for each in certificates if isinstance(each, dict)]
 
     async def config_dump(self, query: str = "") -> dict[str, JSON]:
-        """Returns the configuration in force; `query` as in `include_eds` or `resource=...`."""
+        """Return the configuration in force; `query` as in `include_eds` or `resource=...`."""
         return await self._get_object("/config_dump" + (f"?{query}" if query else ""))
 
     async def listeners(self) -> dict[str, JSON]:
-        """Returns where Envoy listens: `listener_statuses`, each with name and addresses."""
+        """Return where Envoy listens: `listener_statuses`, each with name and addresses."""
         return await self._get_object("/listeners?format=json")
 
     async def drain_listeners(
         self, *, graceful: bool = False, inbound_only: bool = False, skip_exit: bool = False
     ) -> None:
-        """Begins draining: at once, or `graceful`ly, asking clients to leave while still accepting.
+        """Begin draining: at once, or `graceful`ly, asking clients to leave while still accepting.
 
         Envoy 1.37 and newer exit at the end of a graceful drain unless `skip_exit`; older ones
         ignore that parameter.
@@ -85,7 +85,7 @@ class AdminClient:
         await self._expect("POST", "/drain_listeners" + (f"?{query}" if query else ""))
 
     async def quit(self) -> None:
-        """Asks Envoy to exit at once, without draining."""
+        """Ask Envoy to exit at once, without draining."""
         await self._expect("POST", "/quitquitquit")
 
     async def _get_object(self, path: str) -> dict[str, JSON]:

@@ -16,7 +16,7 @@ _READ_BYTES = 64 * 1024
 async def exchange(
     address: Address | UnixAddress, method: str, target: str, *, max_bytes: int
 ) -> tuple[int, bytes]:
-    """Returns status and body. Nothing here ends by itself: the caller bounds the time.
+    """Return status and body. Nothing here ends by itself: the caller bounds the time.
 
     Raises `AdminError` if the body is larger than `max_bytes`, `OSError` and `h11.ProtocolError`.
     """

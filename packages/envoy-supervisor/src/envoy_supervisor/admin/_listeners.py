@@ -8,7 +8,7 @@ from envoy_supervisor._json import JSON
 
 
 def listening_addresses(listeners: Mapping[str, JSON]) -> tuple[str, ...]:
-    """Returns the addresses in an answer of `/listeners?format=json`, as Envoys name them.
+    """Return the addresses in an answer of `/listeners?format=json`, as Envoys name them.
 
     UDP is left out: it has no connections that could wait. If one listener is in another network
     namespace, none is returned: addresses alone do not tell them apart.

@@ -10,7 +10,7 @@ from envoy_supervisor._address import Address
 def active_connections(
     stats: Mapping[str, int | str], own_listeners: Iterable[Address] = ()
 ) -> int | None:
-    """Returns the number of open downstream connections of traffic; None if that is unknown.
+    """Return the number of open downstream connections of traffic; None if that is unknown.
 
     Left out are per-worker duplicates, Envoy's internal listeners, the admin interface and
     `own_listeners` (readiness and metrics, which are polled without end). The number is unknown if
@@ -31,5 +31,5 @@ def active_connections(
 
 
 def stat_address(address: Address) -> str:
-    """Returns an address as Envoy writes it into statistic names: `:` becomes `_`."""
+    """Return an address as Envoy writes it into statistic names: `:` becomes `_`."""
     return str(address).replace(":", "_")

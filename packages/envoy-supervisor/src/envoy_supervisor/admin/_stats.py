@@ -7,7 +7,7 @@ MAX_STATS = 2_000_000
 
 
 def parse_stats(text: str) -> dict[str, int | str]:
-    """Returns the answer of `/stats` by name: counters and gauges as int, all else as text.
+    """Return the answer of `/stats` by name: counters and gauges as int, all else as text.
 
     Lines without `: ` are skipped, so any text at all has a result. Text readouts come without
     their quotes, histograms as Envoy writes them.

@@ -67,7 +67,7 @@ Tls: TypeAlias = ClientTls | MeshTls
 def collector_cluster(
     name: str, target: Target, tls: Tls | None, *, http2: bool = False
 ) -> dict[str, JSON]:
-    """Returns a cluster that is resolved by DNS and follows its records' lifetime."""
+    """Return a cluster that is resolved by DNS and follows its records' lifetime."""
     address: JSON = {"socket_address": {"address": target.host, "port_value": target.port}}
     cluster: dict[str, JSON] = {
         "name": name,

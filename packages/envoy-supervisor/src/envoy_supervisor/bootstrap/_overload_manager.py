@@ -13,7 +13,7 @@ _HEAP = "envoy.resource_monitors.fixed_heap"
 
 
 def overload_manager(max_connections: int, max_heap_bytes: int | None) -> dict[str, JSON]:
-    """Returns `overload_manager` of the bootstrap."""
+    """Return `overload_manager` of the bootstrap."""
     monitors: list[JSON] = [
         {
             "name": _CONNECTIONS,

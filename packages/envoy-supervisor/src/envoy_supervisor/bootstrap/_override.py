@@ -21,7 +21,7 @@ _HOST_IP = re.compile(r"(?P<open>\[?)\$\(HOST_IP\)(?P<close>\]?)(?P<port>:?)")
 
 
 def bootstrap_override(path: Path, environ: Mapping[str, str] = {}) -> tuple[str, ...]:
-    """Returns arguments for `EnvoyConfig.extra_args` that merge a YAML or JSON file.
+    """Return arguments for `EnvoyConfig.extra_args` that merge a YAML or JSON file.
 
     Envoy merges it into the bootstrap as protobuf does: objects field by field, lists by appending.
     `$(HOST_IP)` stands for that variable of `environ`; an IPv6 address gets brackets where a port

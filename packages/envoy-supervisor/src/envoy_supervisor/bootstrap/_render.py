@@ -147,7 +147,7 @@ class BootstrapConfig:
 
 
 def render_bootstrap(config: BootstrapConfig) -> dict[str, JSON]:
-    """Returns the bootstrap, as JSON values for `json.dumps`.
+    """Return the bootstrap, as JSON values for `json.dumps`.
 
     Raises `BootstrapError` for values that JSON cannot express.
     """
@@ -282,14 +282,14 @@ def _optional_clusters(config: BootstrapConfig) -> Iterator[JSON]:
 
 
 def _both_stacks(config: BootstrapConfig, address: Address) -> tuple[Address, ...]:
-    """Returns the further addresses to listen on."""
+    """Return the further addresses to listen on."""
     if config.dual_stack and ip_address(address.host) == _ANY_IPV4:
         return (Address(host="::", port=address.port),)
     return ()
 
 
 def _listeners(config: BootstrapConfig) -> list[JSON]:
-    """Returns the listeners of `BootstrapConfig.own_listeners`."""
+    """Return the listeners of `BootstrapConfig.own_listeners`."""
     own: tuple[tuple[Address | None, str, tuple[str, ...], str, bool], ...] = (
         (config.prometheus_listener, "stats", _STATS_PATHS, "prometheus_stats", False),
         (config.readiness_listener, "agent", ("/healthz/ready",), "agent", False),

@@ -15,7 +15,7 @@ def static_cluster(
     http2: bool = False,
     connect_timeout: str | None = None,
 ) -> dict[str, JSON]:
-    """Returns a cluster of one fixed endpoint."""
+    """Return a cluster of one fixed endpoint."""
     cluster: dict[str, JSON] = {
         "name": name,
         # Ends the name visibly in statistics, so that a tag can take in names with dots.
@@ -33,7 +33,7 @@ def static_cluster(
 
 
 def xds_cluster(name: str, target: UnixAddress) -> dict[str, JSON]:
-    """Returns the cluster of the xDS stream, which no limit of Envoy's may ever hold up."""
+    """Return the cluster of the xDS stream, which no limit of Envoy's may ever hold up."""
     limits: list[JSON] = [
         {
             "priority": priority,
@@ -54,7 +54,7 @@ def xds_cluster(name: str, target: UnixAddress) -> dict[str, JSON]:
 
 
 def local_cluster(name: str) -> dict[str, JSON]:
-    """Returns the cluster of the proxy's own service: the control plane sends its endpoints."""
+    """Return the cluster of the proxy's own service: the control plane sends its endpoints."""
     return {
         "name": name,
         "alt_stat_name": f"{name};",
@@ -96,7 +96,7 @@ def http_listener(
     mesh_tls: bool = False,
     proxy_protocol: bool = False,
 ) -> dict[str, JSON]:
-    """Returns a listener that forwards reads of exactly these paths; 404 to all else.
+    """Return a listener that forwards reads of exactly these paths; 404 to all else.
 
     Envoy's admin interface resolves `..` and percent-encoding itself and authenticates no caller:
     behind a prefix route every page of it, `/quitquitquit` included, could be reached.
@@ -160,7 +160,7 @@ def http_listener(
 
 
 def mesh_secrets(names: tuple[JSON, ...] = ()) -> dict[str, JSON]:
-    """Returns a TLS context of the workload certificate and the trust bundle, both from SDS.
+    """Return a TLS context of the workload certificate and the trust bundle, both from SDS.
 
     names: matchers of the names that the peer may have; empty: every name that the bundle allows.
     """
@@ -202,7 +202,7 @@ def _server_tls() -> dict[str, JSON]:
 
 
 def http2_options(*, max_requests: int | None = None) -> dict[str, JSON]:
-    """Returns the options that make a cluster speak HTTP/2."""
+    """Return the options that make a cluster speak HTTP/2."""
     options: dict[str, JSON] = {
         "@type": f"{TYPES}.upstreams.http.v3.HttpProtocolOptions",
         "explicit_http_config": {"http2_protocol_options": {}},

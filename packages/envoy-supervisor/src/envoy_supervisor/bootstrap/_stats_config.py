@@ -73,7 +73,7 @@ class StatsConfig:
 
 
 def stats_config(config: StatsConfig) -> dict[str, JSON]:
-    """Returns `stats_config` of the bootstrap."""
+    """Return `stats_config` of the bootstrap."""
     extra = sorted({clean_text(tag) for tag in config.extra_tags})
     tags = [*_TAGS, *((tag, rf"({re.escape(tag)}=\.=(.*?);\.)") for tag in extra)]
     result: dict[str, JSON] = {
@@ -91,7 +91,7 @@ def stats_config(config: StatsConfig) -> dict[str, JSON]:
 
 
 def stats_intervals(config: StatsConfig) -> dict[str, JSON]:
-    """Returns `stats_flush_interval` and `stats_eviction_interval`, where given."""
+    """Return `stats_flush_interval` and `stats_eviction_interval`, where given."""
     flush_s, eviction_s = config.flush_interval_s, config.eviction_interval_s
     intervals: dict[str, JSON] = {}
     if flush_s is not None:

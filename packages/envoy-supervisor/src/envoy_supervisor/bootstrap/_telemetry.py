@@ -61,7 +61,7 @@ _REMOVED: Mapping[str, str] = MappingProxyType(
 def tracing_by_name(
     kind: str, *, target: Target, service_name: str, tls: Tls | None = None
 ) -> Tracing:
-    """Returns the tracer that a configuration names: zipkin, datadog, openTelemetry, in any case.
+    """Return the tracer that a configuration names: zipkin, datadog, openTelemetry, in any case.
 
     Raises `BootstrapError` for another; for one that Envoy once had, it says what to use instead.
     """
@@ -118,7 +118,7 @@ class LoadReportingService(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def load_reporting_config(service: LoadReportingService) -> dict[str, JSON]:
-    """Returns `cluster_manager.load_stats_config` of the bootstrap."""
+    """Return `cluster_manager.load_stats_config` of the bootstrap."""
     if service.target is None and service.tls is not None:
         raise BootstrapError(
             "load reporting: TLS is set without a target; name one, or leave TLS out"
@@ -132,7 +132,7 @@ def load_reporting_config(service: LoadReportingService) -> dict[str, JSON]:
 
 
 def tracing_config(tracing: Tracing) -> dict[str, JSON]:
-    """Returns `tracing` of the bootstrap."""
+    """Return `tracing` of the bootstrap."""
     match tracing:
         case Zipkin():
             return _tracer(
@@ -169,7 +169,7 @@ def tracing_config(tracing: Tracing) -> dict[str, JSON]:
 
 
 def tracing_cluster(tracing: Tracing) -> dict[str, JSON]:
-    """Returns the cluster that the tracer sends to."""
+    """Return the cluster that the tracer sends to."""
     match tracing:
         case Zipkin(target=target, tls=tls):
             return collector_cluster("zipkin", target, tls)
@@ -182,7 +182,7 @@ def tracing_cluster(tracing: Tracing) -> dict[str, JSON]:
 
 
 def stats_sinks(statsd: Statsd | None, metrics: MetricsService | None) -> Iterator[JSON]:
-    """Yields `stats_sinks` of the bootstrap."""
+    """Yield `stats_sinks` of the bootstrap."""
     if metrics is not None:
         yield {
             "name": "envoy.stat_sinks.metrics_service",

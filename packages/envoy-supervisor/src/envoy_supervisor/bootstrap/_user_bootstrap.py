@@ -14,7 +14,7 @@ MAX_BOOTSTRAP_BYTES = 64 << 20
 
 
 def admin_address(path: Path) -> Address | UnixAddress:
-    """Returns where the admin interface of a JSON bootstrap listens. Raises `BootstrapError`."""
+    """Return where the admin interface of a JSON bootstrap listens. Raises `BootstrapError`."""
     advice = "name it in EnvoyConfig.admin"
     try:
         address = json.loads(read_bytes(path, max_bytes=MAX_BOOTSTRAP_BYTES))["admin"]["address"]
@@ -40,7 +40,7 @@ def admin_address(path: Path) -> Address | UnixAddress:
 
 
 def stats_flush_s(path: Path) -> float:
-    """Returns how often Envoy brings its statistics up to date, with this bootstrap."""
+    """Return how often Envoy brings its statistics up to date, with this bootstrap."""
     try:
         text = json.loads(read_bytes(path, max_bytes=MAX_BOOTSTRAP_BYTES))["stats_flush_interval"]
         return float(text.removesuffix("s"))
@@ -49,5 +49,5 @@ def stats_flush_s(path: Path) -> float:
 
 
 def sets_log_format(content: str) -> bool:
-    """Says whether a bootstrap sets a log format, which Envoy refuses to have twice."""
+    """Return whether a bootstrap sets a log format, which Envoy refuses to have twice."""
     return "application_log_config" in content or "applicationLogConfig" in content

@@ -59,7 +59,7 @@ def plan_drain(
 
 
 def after_reading(drain: Drain, connections: int | None, *, now: float) -> Drain:
-    """Returns the drain after a count of open connections; None when the count is unknown.
+    """Return the drain after a count of open connections; None when the count is unknown.
 
     An unknown count is not taken for zero: then the whole time is used.
     """
@@ -67,7 +67,7 @@ def after_reading(drain: Drain, connections: int | None, *, now: float) -> Drain
 
 
 def after_failure(drain: Drain, *, now: float) -> Drain:
-    """Returns the drain after a failed reading. Several in a row mean that Envoy is gone."""
+    """Return the drain after a failed reading. Several in a row mean that Envoy is gone."""
     failures = drain.failures + 1
     if failures >= MOST_FAILURES:
         return Drain(plan=drain.plan, step=DrainStep.DONE, failures=failures)

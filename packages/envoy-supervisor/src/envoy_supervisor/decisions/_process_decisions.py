@@ -57,7 +57,7 @@ Decision: TypeAlias = tuple[SupervisorState, tuple[Action, ...]]
 def decide(
     state: SupervisorState, event: Event, *, now: float, policy: CrashPolicy, rng: random.Random
 ) -> Decision:
-    """Returns the state after an event, and what to do now.
+    """Return the state after an event, and what to do now.
 
     An event of a process that is long gone changes nothing.
     """
@@ -100,7 +100,7 @@ def _after_event(
 
 
 def _end_if_still(state: SupervisorState, number: int, stage: Stage, action: Action) -> Decision:
-    """Ends a process that is still at this stage, which it may have left in the meantime."""
+    """End a process that is still at this stage, which it may have left in the meantime."""
     process = state.process(number)
     if process is None or process.stage is not stage:
         return state, ()
@@ -219,7 +219,7 @@ def _after_failure(
 
 
 def _dead_parent(state: SupervisorState, dead: ProcessState) -> DeadParent:
-    """Returns where the next process continues: behind every epoch that was started."""
+    """Return where the next process continues: behind every epoch that was started."""
     series = [process for process in state.processes if process.series == dead.series]
     epoch = max(process.epoch for process in [dead, *series])
     return DeadParent(series=dead.series, epoch=epoch)
@@ -307,5 +307,5 @@ def _with_stage(state: SupervisorState, number: int, stage: Stage) -> Supervisor
 
 
 def _delay(backoff: Backoff, attempt: int, rng: random.Random) -> float:
-    """Returns the wait before the attempt of that number; before attempt 0 there is none."""
+    """Return the wait before the attempt of that number; before attempt 0 there is none."""
     return 0.0 if attempt <= 0 else next(islice(backoff.delays(rng), attempt - 1, None))

@@ -79,15 +79,15 @@ class SupervisorState(msgspec.Struct, frozen=True, kw_only=True):
     gave_up_on: int | None = None
 
     def process(self, number: int) -> ProcessState | None:
-        """Returns the process of that number, if it is alive."""
+        """Return the process of that number, if it is alive."""
         return next((process for process in self.processes if process.number == number), None)
 
     def first(self, stage: Stage) -> ProcessState | None:
-        """Returns the process at that stage; at most one is starting, and at most one is ready."""
+        """Return the process at that stage; at most one is starting, and at most one is ready."""
         return next((process for process in self.processes if process.stage is stage), None)
 
     def has_epoch(self, series: int, epoch: int) -> bool:
-        """Says whether a process of that series and epoch is alive, or about to be started."""
+        """Return whether a process of that series and epoch is alive, or about to be started."""
         return any((each.series, each.epoch) == (series, epoch) for each in self.processes)
 
     @property

@@ -107,7 +107,7 @@ class DeadParentResponder:
         asyncio.get_running_loop().add_reader(bound.fileno(), self._on_message, bound)
 
     def close(self) -> None:
-        """Stops answering. The socket's file is removed with the rest of the series' files."""
+        """Stop answering. The socket's file is removed with the rest of the series' files."""
         if self._socket is not None:
             asyncio.get_running_loop().remove_reader(self._socket.fileno())
             self._socket.close()
@@ -133,7 +133,7 @@ class DeadParentResponder:
 
 
 def respond(request: Request, *, pass_socket: PassSocket, since: int) -> Answer | None:
-    """Returns the answer of a parent that began at `since`; None if the request has no answer."""
+    """Return the answer of a parent that began at `since`; None if the request has no answer."""
     match request.subject:
         case Subject.PASS_LISTEN_SOCKET:
             name = SocketName(address=request.address, worker=request.worker)

@@ -48,7 +48,7 @@ class _Questions(msgspec.Struct, frozen=True, kw_only=True):
     wanted: Callable[[], bool]
 
     async def ask(self, name: SocketName) -> _Answer:
-        """Returns Envoy's answer, which is empty if Envoy has ended."""
+        """Return Envoy's answer, which is empty if Envoy has ended."""
         loop = asyncio.get_running_loop()
         arrived = asyncio.Event()
 
@@ -82,7 +82,7 @@ async def fetch_listening_sockets(
     most: int,
     wanted: Callable[[], bool],
 ) -> RetainedSockets | None:
-    """Returns duplicates of the sockets that an Envoy listens on at these addresses.
+    """Return duplicates of the sockets that an Envoy listens on at these addresses.
 
     exited: is done when that Envoy has ended. most: how many sockets at most.
     wanted: called before each question; False ends the asking.
@@ -107,7 +107,7 @@ async def fetch_listening_sockets(
 async def _fetch_all(
     retained: RetainedSockets, questions: _Questions, addresses: Iterable[str], *, most: int
 ) -> bool:
-    """Returns whether all questions were asked and answered."""
+    """Return whether all questions were asked and answered."""
     for address in addresses:
         for worker in range(MOST_WORKERS):
             if not questions.wanted():

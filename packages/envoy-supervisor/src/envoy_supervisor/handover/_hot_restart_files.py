@@ -34,12 +34,12 @@ class HotRestartSockets(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def id_file(directory: Path, series: int) -> Path:
-    """Returns where the first process of a series writes its base id."""
+    """Return where the first process of a series writes its base id."""
     return directory / f"base-id-{os.getpid()}-{series}"
 
 
 def socket_path(file: Path) -> Path | None:
-    """Returns the beginning of a series' socket names; None if the directory's path is too long.
+    """Return the beginning of a series' socket names; None if the directory's path is too long.
 
     Envoy's own choice are abstract sockets, which have no permissions: every process of the network
     namespace (such as a sidecar's application) could take over the listeners or end Envoy.
@@ -58,7 +58,7 @@ def _is_short(path: Path) -> bool:
 
 
 def read_base_id(path: Path) -> int | None:
-    """Returns the base id that a series uses; None if it was never written."""
+    """Return the base id that a series uses; None if it was never written."""
     try:
         return int(path.read_text())
     except (OSError, ValueError):
@@ -66,7 +66,7 @@ def read_base_id(path: Path) -> int | None:
 
 
 def hot_restart_sockets(file: Path, epoch: int) -> HotRestartSockets | None:
-    """Returns the sockets of the process of that epoch; None if the series has no files."""
+    """Return the sockets of the process of that epoch; None if the series has no files."""
     base_id, prefix = read_base_id(file), socket_path(file)
     if base_id is None or prefix is None:
         return None
@@ -77,7 +77,7 @@ def hot_restart_sockets(file: Path, epoch: int) -> HotRestartSockets | None:
 
 
 def socket_number(base_id: int, epoch: int) -> int:
-    """Returns the number in a socket's name, as Envoy computes it: 32 bits, sign-extended."""
+    """Return the number in a socket's name, as Envoy computes it: 32 bits, sign-extended."""
     number = base_id * 10 & 0xFFFFFFFF
     if number >= 1 << 31:
         number += (1 << 64) - (1 << 32)
@@ -85,7 +85,7 @@ def socket_number(base_id: int, epoch: int) -> int:
 
 
 def can_continue_series(file: Path, *, shared_memory: Path = SHARED_MEMORY) -> bool:
-    """Says whether an Envoy can become the next epoch after all others of the series have died."""
+    """Return whether an Envoy can become the next epoch after all others of its series died."""
     base_id = read_base_id(file)
     if base_id is None or socket_path(file) is None:
         return False
@@ -96,7 +96,7 @@ def can_continue_series(file: Path, *, shared_memory: Path = SHARED_MEMORY) -> b
 
 
 def release_series(path: Path, *, shared_memory: Path = SHARED_MEMORY) -> None:
-    """Removes the files of a series. Only for a series of which no process runs."""
+    """Remove the files of a series. Only for a series of which no process runs."""
     files = [*path.parent.glob(f"{path.name}_*"), path]
     if (base_id := read_base_id(path)) is not None:
         files.insert(0, _segment(base_id, shared_memory))
@@ -105,7 +105,7 @@ def release_series(path: Path, *, shared_memory: Path = SHARED_MEMORY) -> None:
 
 
 def release_stale(directory: Path, *, shared_memory: Path = SHARED_MEMORY) -> None:
-    """Removes the files of supervisors that were killed: their Envoys died with them.
+    """Remove the files of supervisors that were killed: their Envoys died with them.
 
     Call it before any Envoy is started: a file with this process' id is an earlier process' then.
     """
@@ -116,7 +116,7 @@ def release_stale(directory: Path, *, shared_memory: Path = SHARED_MEMORY) -> No
 
 
 def release_directory(directory: Path, *, shared_memory: Path = SHARED_MEMORY) -> None:
-    """Removes the files of supervisors, also in /dev/shm, for a directory that is no longer used.
+    """Remove the files of supervisors, also in /dev/shm, for a directory that is no longer used.
 
     Call it before the directory is deleted: only its files tell which shared memory is theirs.
     """

@@ -44,7 +44,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_request(datagram: bytes) -> Request | None:
-    """Returns the request in a datagram; None if there is none that is known here."""
+    """Return the request in a datagram; None if there is none that is known here."""
     try:
         for number, body in _fields(datagram[8:]):
             if number != _REQUEST or isinstance(body, int):
@@ -71,14 +71,14 @@ def _request(subject: Subject, content: bytes) -> Request:
 
 
 def ask_for_socket(address: str, worker: int) -> bytes:
-    """Returns the datagram that asks for a listening socket."""
+    """Return the datagram that asks for a listening socket."""
     content = _text(_ADDRESS, address.encode("utf-8", "surrogateescape"))
     content += _number(_WORKER_INDEX, worker)
     return _framed(_REQUEST, Subject.PASS_LISTEN_SOCKET, content)
 
 
 def read_passed_socket(datagram: bytes) -> int | None:
-    """Returns the number that a passed descriptor has in its sender, or `NO_SOCKET`.
+    """Return the number that a passed descriptor has in its sender, or `NO_SOCKET`.
 
     None: the datagram is another message.
     """
@@ -96,12 +96,12 @@ def read_passed_socket(datagram: bytes) -> int | None:
 
 
 def passed_socket(number: int) -> bytes:
-    """Returns the answer with a socket; the descriptor itself goes beside it."""
+    """Return the answer with a socket; the descriptor itself goes beside it."""
     return _framed(_REPLY, Subject.PASS_LISTEN_SOCKET, _number(1, number))
 
 
 def admin_is_shut_down(*, started: int) -> bytes:
-    """Returns the answer of an Envoy whose first epoch began at that time (seconds since 1970).
+    """Return the answer of an Envoy whose first epoch began at that time (seconds since 1970).
 
     The answer also says that listeners have a socket for each worker unless they say otherwise,
     which has been so on Linux for every version that is supported.
@@ -110,7 +110,7 @@ def admin_is_shut_down(*, started: int) -> bytes:
 
 
 def no_statistics() -> bytes:
-    """Returns the answer of an Envoy that has no statistics to add."""
+    """Return the answer of an Envoy that has no statistics to add."""
     return _framed(_REPLY, Subject.STATS, b"")
 
 
@@ -138,7 +138,7 @@ def _varint(value: int) -> bytes:
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Yields a message's fields in their order; raises ValueError for other bytes."""
+    """Yield a message's fields in their order; raises ValueError for other bytes."""
     at = 0
     while at < len(message):
         tag, at = _read_varint(message, at)

@@ -53,7 +53,7 @@ class RetainedSockets:
         return len(self._sockets)
 
     def add(self, name: SocketName, descriptor: int, envoy_descriptor: int) -> bool:
-        """Retains a descriptor. Closes it and returns False if it is no listening socket."""
+        """Retain a descriptor. Closes it and returns False if it is no listening socket."""
         try:
             received = socket.socket(fileno=descriptor)
         except OSError:
@@ -73,7 +73,7 @@ class RetainedSockets:
         return True
 
     def pass_on(self, name: SocketName) -> int | None:
-        """Returns the descriptor to give to a new Envoy, and remembers that it was given."""
+        """Return the descriptor to give to a new Envoy, and remembers that it was given."""
         retained = self._named.get(name)
         if retained is None:
             return None
@@ -92,7 +92,7 @@ class RetainedSockets:
             retained.socket.listen(BACKLOG)
 
     def envoy_has_all(self) -> bool:
-        """Says whether Envoy has every one of these open. Raises OSError if that cannot be seen.
+        """Return whether Envoy has every one of these open. Raises OSError if that cannot be seen.
 
         An Envoy that has died, or is just dying, has closed none on purpose.
         """
@@ -106,7 +106,7 @@ class RetainedSockets:
         return True
 
     def keep_those_of(self, pid: int) -> None:
-        """Closes the sockets that another process has not taken over, and belongs to it then."""
+        """Close the sockets that another process has not taken over, and belongs to it then."""
         descriptors = _descriptors_by_inode(pid)
         self.pid = pid
         self._close(self._sockets.keys() - descriptors.keys())
@@ -115,11 +115,11 @@ class RetainedSockets:
         self._named = {n: self._sockets[retained.inode] for n, retained in self._named.items()}
 
     def close_not_passed(self) -> None:
-        """Closes the sockets that no new Envoy has asked for."""
+        """Close the sockets that no new Envoy has asked for."""
         self._close(self._sockets.keys() - self._passed)
 
     def close(self) -> None:
-        """Closes all; connections that wait on a socket that no other process has are reset."""
+        """Close all; connections that wait on a socket that no other process has are reset."""
         self._close(tuple(self._sockets))
 
     def _close(self, inodes: Iterable[int]) -> None:
@@ -129,7 +129,7 @@ class RetainedSockets:
 
 
 def _descriptors_by_inode(pid: int) -> dict[int, int]:
-    """Returns the sockets of a process; none if this process may not look."""
+    """Return the sockets of a process; none if this process may not look."""
     descriptors: dict[int, int] = {}
     try:
         for link in Path(f"/proc/{pid}/fd").iterdir():

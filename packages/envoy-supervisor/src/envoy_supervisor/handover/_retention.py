@@ -92,16 +92,16 @@ class SocketRetention:
         return self._fetching.locked()
 
     async def wait_fetched(self) -> None:
-        """Waits until no answer is outstanding."""
+        """Wait until no answer is outstanding."""
         async with self._fetching:
             pass
 
     async def wait_settled(self) -> None:
-        """Waits until Envoy's sockets are retained, or nothing is under way to retain them."""
+        """Wait until Envoy's sockets are retained, or nothing is under way to retain them."""
         await self._settled.wait()
 
     def envoy_ready(self, envoy: ServingEnvoy) -> None:
-        """Retains the sockets of a process that has become ready."""
+        """Retain the sockets of a process that has become ready."""
         serving = self._serving()
         if serving is not None and serving.pid == envoy.pid:
             self._handle(retention.EnvoyReady(serving))
@@ -115,11 +115,11 @@ class SocketRetention:
         self._handle(retention.ChildServes(child.pid))
 
     def child_failed(self) -> None:
-        """Checks the sockets after a child has failed: it may have had its parent close some."""
+        """Check the sockets after a child has failed: it may have had its parent close some."""
         self._handle(retention.ChildFailed())
 
     def envoy_died(self, envoy: ServingEnvoy) -> bool:
-        """Retains the sockets of a process that has died; returns whether its child can have them.
+        """Retain the sockets of a process that has died; returns whether its child can have them.
 
         The process served, or was to get the sockets of a dead one itself.
         """
@@ -129,23 +129,23 @@ class SocketRetention:
         return orphaned and self.count > 0 and can_continue_series(file)
 
     def listeners_changing(self) -> None:
-        """Releases the sockets that a running Envoy may close."""
+        """Release the sockets that a running Envoy may close."""
         self._handle(retention.ListenersChanging())
 
     def listeners_changed(self) -> None:
-        """Retains the sockets that Envoy listens on now."""
+        """Retain the sockets that Envoy listens on now."""
         self._handle(retention.ListenersChanged(self._serving()))
 
     def release(self) -> None:
-        """Releases all sockets now."""
+        """Release all sockets now."""
         self._handle(retention.Release())
 
     def close(self) -> None:
-        """Releases all sockets, and retains none any more."""
+        """Release all sockets, and retains none any more."""
         self._handle(retention.Release(for_good=True))
 
     def pass_socket(self, name: SocketName) -> int | None:
-        """Returns a descriptor of a dead Envoy's socket, for its child."""
+        """Return a descriptor of a dead Envoy's socket, for its child."""
         retained = self._state.retained
         if not isinstance(retained, Orphaned):
             return None
@@ -267,7 +267,7 @@ class SocketRetention:
     async def _fetched(
         self, envoy: ServingEnvoy, *, wanted: Callable[[], bool]
     ) -> RetainedSockets | None:
-        """Returns the sockets, none if they cannot be retained; None if Envoy does not answer now.
+        """Return the sockets, none if they cannot be retained; None if Envoy does not answer now.
 
         Raises `AdminError`.
         """
@@ -291,7 +291,7 @@ class SocketRetention:
             )
 
     async def _wait_warmed(self, envoy: ServingEnvoy, wanted: Callable[[], bool]) -> bool:
-        """Waits until no listener is about to replace another; False if that cannot be seen."""
+        """Wait until no listener is about to replace another; False if that cannot be seen."""
         interval_s = WARMING_POLL_S
         while wanted():
             warming = (await envoy.admin.stats(f"^{WARMING}$")).get(WARMING)
@@ -305,7 +305,7 @@ class SocketRetention:
 
 
 def _is_shared(retained: RetainedSockets) -> bool:
-    """Says whether it is certain that Envoy has these sockets too."""
+    """Return whether it is certain that Envoy has these sockets too."""
     try:
         return retained.envoy_has_all()
     except OSError as error:

@@ -59,7 +59,7 @@ Decision: TypeAlias = tuple[RetentionState, tuple[Action, ...]]
 
 
 def decide(state: RetentionState, event: Event, *, now: float) -> Decision:
-    """Returns the state after an event, and what to do now."""
+    """Return the state after an event, and what to do now."""
     match event:
         case EnvoyReady() | ChildServes() | EnvoyStarts() | ChildFailed() | EnvoyDied():
             return _after_process_event(state, event)

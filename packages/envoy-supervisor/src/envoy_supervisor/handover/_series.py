@@ -48,7 +48,7 @@ class SeriesResources:
         on_child_serves: Callable[[], None] = _nothing,
         child_serves_already: bool = False,
     ) -> None:
-        """Answers for the dead process of that epoch for as long as its child may ask.
+        """Answer for the dead process of that epoch for as long as its child may ask.
 
         The parameters are those of `DeadParentResponder`.
         """
@@ -71,7 +71,7 @@ class SeriesResources:
         self._responders[series] = responder
 
     def release_all_but(self, needed: set[int]) -> None:
-        """Removes the files and responders of all other series, of which no process runs."""
+        """Remove the files and responders of all other series, of which no process runs."""
         for series in self._known - needed:
             if (responder := self._responders.pop(series, None)) is not None:
                 responder.close()

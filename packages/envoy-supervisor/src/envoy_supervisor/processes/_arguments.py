@@ -38,7 +38,7 @@ def envoy_arguments(
     hot_restart: HotRestart | None = None,
     own_log_format: bool = True,
 ) -> tuple[str, ...]:
-    """Returns the arguments behind the executable's name.
+    """Return the arguments behind the executable's name.
 
     own_log_format: False when the bootstrap sets a log format, which Envoy refuses to have twice.
     """

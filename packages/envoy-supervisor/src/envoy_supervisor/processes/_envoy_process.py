@@ -78,7 +78,7 @@ class EnvoyProcess:
         return self._subprocess.exited
 
     def signal(self, number: signal.Signals) -> None:
-        """Sends a signal; nothing happens once the process has ended."""
+        """Send a signal; nothing happens once the process has ended."""
         self._subprocess.signal(number)
 
     async def kill(self) -> None:
@@ -97,7 +97,7 @@ class EnvoyProcess:
             interval_s = min(READY_POLL_SLOW_S, interval_s * 1.1)
 
     async def probe(self) -> bool:
-        """Asks at the admin interface whether this process, and no other, is live."""
+        """Ask at the admin interface whether this process, and no other, is live."""
         try:
             info = await self.admin.server_info()
         except AdminError:
@@ -109,7 +109,7 @@ class EnvoyProcess:
         return (options.get("config_path"), options.get("restart_epoch", 0)) == ours
 
     def finish(self) -> Exit:
-        """Removes the files of the process, which has ended, and returns why it ended."""
+        """Remove the files of the process, which has ended, and returns why it ended."""
         self._files.close()
         return explain_exit(
             self._subprocess.exited.result(),
@@ -120,7 +120,7 @@ class EnvoyProcess:
 
 
 def remove_stale_bootstraps(directory: Path, *, but: Path | None) -> None:
-    """Removes bootstraps of a supervisor that was killed. `but`: one that is the user's own."""
+    """Remove bootstraps of a supervisor that was killed. `but`: one that is the user's own."""
     for pattern in ("envoy-rev[0-9]*", ".envoy-rev[0-9]*"):
         for path in directory.glob(pattern):
             if but is None or not _is_same(path, but):
@@ -140,7 +140,7 @@ def _is_same(path: Path, other: Path) -> bool:
 def start_envoy(
     state: ProcessState, version: Version, *, directory: Path, clock: Clock
 ) -> EnvoyProcess:
-    """Starts the process. Raises `EnvoyNotFound` or `EnvoySupervisorError` if that cannot be."""
+    """Start the process. Raises `EnvoyNotFound` or `EnvoySupervisorError` if that cannot be."""
     config = version.config
     hot_restart = _hot_restart(state, directory) if config.hot_restart else None
     with ExitStack() as files:

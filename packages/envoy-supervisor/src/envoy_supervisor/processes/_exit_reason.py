@@ -28,7 +28,7 @@ def explain_exit(
     asked_to_exit: bool,
     memory: MemoryWatch | None = None,
 ) -> Exit:
-    """Returns how a process ended, from its return code (negative: a signal) and last output."""
+    """Return how a process ended, from its return code (negative: a signal) and last output."""
     cause, reason = (
         _after_signal(-returncode, output, asked_to_exit=asked_to_exit, memory=memory)
         if returncode < 0
@@ -101,7 +101,7 @@ def _after_exit(
 
 
 def with_budget(end: Exit, policy: CrashPolicy, *, crashes: int) -> Exit:
-    """Adds to the reason of the last crash that the crash budget is used up."""
+    """Add to the reason of the last crash that the crash budget is used up."""
     if not 0 < policy.budget < crashes:
         return end
     count = "one new start" if policy.budget == 1 else f"{policy.budget} new starts"
@@ -110,7 +110,7 @@ def with_budget(end: Exit, policy: CrashPolicy, *, crashes: int) -> Exit:
 
 
 def last_message(output: Sequence[LogLine]) -> str:
-    """Returns the output's last critical record, else its last line."""
+    """Return the output's last critical record, else its last line."""
     critical = [line.text for line in output if line.component and line.level >= logging.CRITICAL]
     text = critical[-1] if critical else output[-1].text if output else ""
     # Envoy quotes the whole configuration behind some complaints, keys and all.

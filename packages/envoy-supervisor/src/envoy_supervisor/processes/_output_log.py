@@ -52,7 +52,7 @@ class LogLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse_line(line: bytes) -> LogLine:
-    """Reads one line of Envoy's output; never fails."""
+    """Read one line of Envoy's output; never fails."""
     text = line[:MAX_LINE_BYTES].decode("utf-8", "replace").rstrip()
     if len(line) > MAX_LINE_BYTES:
         text += f" ... ({len(line)} bytes)"
@@ -75,7 +75,7 @@ def parse_line(line: bytes) -> LogLine:
 
 
 def _json_record(text: str) -> LogLine | None:
-    """Reads a record in the form of Istio's bootstraps, which a user's own bootstrap may have."""
+    """Read a record in the form of Istio's bootstraps, which a user's own bootstrap may have."""
     try:
         entry = json.loads(text)
     except (ValueError, RecursionError):
@@ -114,7 +114,7 @@ class OutputLog:
         self._partial = bytearray()
 
     def feed(self, data: bytes) -> None:
-        """Takes the next piece of output, of any size, cut anywhere."""
+        """Take the next piece of output, of any size, cut anywhere."""
         *lines, rest = data.split(b"\n")
         for line in lines:
             self._line(bytes(self._partial) + line if self._partial else line)

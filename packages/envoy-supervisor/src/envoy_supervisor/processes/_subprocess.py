@@ -37,7 +37,7 @@ class Subprocess:
         self._closed: Callable[[], None] = _nothing
 
     def listen(self, output: Callable[[bytes], None], closed: Callable[[], None]) -> None:
-        """Begins to read what the program prints, and reaps it when it ends.
+        """Begin to read what the program prints, and reaps it when it ends.
 
         output: gets the output in pieces of any size. closed: called once, after the last piece.
         """
@@ -48,7 +48,7 @@ class Subprocess:
         loop.add_reader(self._pidfd, self._on_end)
 
     def signal(self, number: signal.Signals) -> None:
-        """Sends a signal; nothing happens once the process has ended."""
+        """Send a signal; nothing happens once the process has ended."""
         if not self.exited.done():
             # Through Popen, which has not reaped the process yet: its pid is not reused yet.
             self._popen.send_signal(number)
@@ -88,7 +88,7 @@ class Subprocess:
 
 
 def spawn(arguments: Sequence[str]) -> Subprocess:
-    """Starts a program in its own process group, its stdout and stderr in one pipe.
+    """Start a program in its own process group, its stdout and stderr in one pipe.
 
     The kernel kills it when the calling *thread* ends (that is what Linux ties it to), so call it
     from the thread whose event loop runs for as long as the program should.
@@ -130,7 +130,7 @@ def _why(error: OSError) -> str:
 
 
 def _read_once(descriptor: int, output: Callable[[bytes], None]) -> bool:
-    """Reads a piece; returns False at the end of the output."""
+    """Read a piece; returns False at the end of the output."""
     try:
         data = os.read(descriptor, _READ_BYTES)
     except BlockingIOError:

@@ -19,7 +19,7 @@ MAX_OUTPUT_BYTES = 1 << 20
 
 
 async def refusal_reason(version: Version, directory: Path) -> str | None:
-    """Returns why Envoy would refuse this version, in its own words; None if it would not."""
+    """Return why Envoy would refuse this version, in its own words; None if it would not."""
     with bootstrap_file(version, directory / "envoy-check.json") as path:
         code, output = await run(
             [
@@ -38,7 +38,7 @@ async def refusal_reason(version: Version, directory: Path) -> str | None:
 
 
 async def check_handover(old: Path, new: Path, base_id_file: Path | None) -> None:
-    """Raises `RestartRefused` if a new binary cannot take over from an old one.
+    """Raise `RestartRefused` if a new binary cannot take over from an old one.
 
     base_id_file: that of the Envoy that serves; None if none does.
     """
@@ -57,7 +57,7 @@ async def check_handover(old: Path, new: Path, base_id_file: Path | None) -> Non
 
 
 async def hot_restart_version(binary: Path) -> str:
-    """Returns a binary's hot restart version; binaries of different ones cannot hand over."""
+    """Return a binary's hot restart version; binaries of different ones cannot hand over."""
     code, output = await run([str(binary), "--hot-restart-version"])
     if code != 0:
         raise EnvoySupervisorError(f"{binary} --hot-restart-version exited with status {code}")
@@ -65,7 +65,7 @@ async def hot_restart_version(binary: Path) -> str:
 
 
 async def run(command: Sequence[str]) -> tuple[int, bytes]:
-    """Runs a short-lived program to its end; returns its return code and output."""
+    """Run a short-lived program to its end; returns its return code and output."""
     process = spawn(command)
     output = bytearray()
 

@@ -46,7 +46,7 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_version(config: EnvoyConfig) -> Version:
-    """Reads or renders the bootstrap, and looks at the binary.
+    """Read or renders the bootstrap, and looks at the binary.
 
     Raises `BootstrapError` for values that cannot be rendered, `EnvoySupervisorError` for a file
     that cannot be read.
@@ -129,7 +129,7 @@ def _read(bootstrap: Path) -> str:
 
 
 def _fixed_listeners(bootstrap: str, extra_args: tuple[str, ...]) -> bool:
-    """Says whether it is certain that the bootstrap has all listeners."""
+    """Return whether it is certain that the bootstrap has all listeners."""
     if any(argument.startswith("--config") for argument in extra_args):
         return False  # merged into the bootstrap
     try:

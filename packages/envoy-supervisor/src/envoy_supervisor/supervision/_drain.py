@@ -34,7 +34,7 @@ CONNECTIONS_FILTER = r"^listener\..*downstream_cx_active$"
 async def until_idle(
     supervisor: Supervisor, config: EnvoyConfig, *, begun: float, clock: Clock
 ) -> None:
-    """Waits until no connection is open, the deadline has come, or Envoy has ended by itself.
+    """Wait until no connection is open, the deadline has come, or Envoy has ended by itself.
 
     begun: when the stop began; the deadline is counted from then.
     """
@@ -79,7 +79,7 @@ async def until_idle(
 
 
 async def answered_within(seconds: float, call: Coroutine[object, object, Answer]) -> Answer:
-    """Asks Envoy, which may hang, for at most so long. Raises `AdminError`."""
+    """Ask Envoy, which may hang, for at most so long. Raises `AdminError`."""
     try:
         async with asyncio.timeout(max(0.0, seconds)):
             return await call
@@ -88,7 +88,7 @@ async def answered_within(seconds: float, call: Coroutine[object, object, Answer
 
 
 def _admin_closed(supervisor: Supervisor) -> bool:
-    """Says whether a process finishes requests that has no admin interface any more.
+    """Return whether a process finishes requests that has no admin interface any more.
 
     Its child has closed the admin interface, and is gone. That no answer comes says nothing then.
     """
@@ -99,7 +99,7 @@ def _admin_closed(supervisor: Supervisor) -> bool:
 
 
 def _not_all_reported(supervisor: Supervisor, clock: Clock) -> bool:
-    """Says whether the process that answers may not report all connections.
+    """Return whether the process that answers may not report all connections.
 
     A parent has no admin interface any more; its child adds the parent's numbers to its own each
     time it brings its statistics up to date. The parent's numbers only go down, as it accepts

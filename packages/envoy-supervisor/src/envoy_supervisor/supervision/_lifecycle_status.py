@@ -45,12 +45,12 @@ class LifecycleStatus:
             self.down.set()
 
     def on_crash(self, reason: str) -> None:
-        """Counts an end that was not asked for."""
+        """Count an end that was not asked for."""
         self.crashes += 1
         self.last_crash = reason
 
     def on_refusal(self, reason: str) -> None:
-        """Counts and logs a version that does not work."""
+        """Count and logs a version that does not work."""
         self.refused += 1
         self.last_refusal = reason
         log.error("the new envoy was refused, the old one serves on", extra={"reason": reason})

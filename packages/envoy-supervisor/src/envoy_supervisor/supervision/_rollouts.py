@@ -20,7 +20,7 @@ class Rollouts:
         return self._versions[name]
 
     def begin(self, version: Version) -> asyncio.Future[None]:
-        """Returns a future: done when this version serves, or with `RestartRefused`.
+        """Return a future: done when this version serves, or with `RestartRefused`.
 
         Call `forget` afterwards.
         """
@@ -29,23 +29,23 @@ class Rollouts:
         return outcome
 
     def forget(self, name: str, *, needed: Collection[str]) -> None:
-        """Forgets a rollout that no caller waits for. needed: versions that may yet be started."""
+        """Forget a rollout that no caller waits for. needed: versions that may yet be started."""
         del self._waiting[name]
         self._versions = {n: v for n, v in self._versions.items() if n in needed}
 
     def succeed(self, name: str) -> None:
-        """Ends the wait for this version, which serves now."""
+        """End the wait for this version, which serves now."""
         outcome = self._waiting.get(name)
         if outcome is not None and not outcome.done():
             outcome.set_result(None)
 
     def refuse(self, name: str, reason: str) -> None:
-        """Ends the wait for this version, which was tried and does not work."""
+        """End the wait for this version, which was tried and does not work."""
         outcome = self._waiting.get(name)
         if outcome is not None and not outcome.done():
             outcome.set_exception(RestartRefused(reason))
 
     def refuse_all(self, reason: str) -> None:
-        """Ends every wait: no version will ever serve again."""
+        """End every wait: no version will ever serve again."""
         for name in self._waiting:
             self.refuse(name, reason)

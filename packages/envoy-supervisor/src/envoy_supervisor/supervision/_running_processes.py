@@ -62,11 +62,11 @@ class RunningProcesses:
         self._deferred: dict[int, asyncio.Task[None]] = {}
 
     def get(self, number: int) -> EnvoyProcess | None:
-        """Returns the process of that number, if it is alive."""
+        """Return the process of that number, if it is alive."""
         return self._alive.get(number)
 
     def start(self, starting: ProcessState) -> None:
-        """Starts a process; a little later, if Envoy owes the supervisor an answer."""
+        """Start a process; a little later, if Envoy owes the supervisor an answer."""
         self.socket_sources.prepare(starting, same_workers=self._same_workers(starting))
         if not self.socket_sources.must_wait(starting):
             self._start(starting)
@@ -77,7 +77,7 @@ class RunningProcesses:
         self._deferred[starting.number] = task
 
     def end(self, number: int, by: signal.Signals) -> None:
-        """Asks a process to end, or ends it."""
+        """Ask a process to end, or ends it."""
         if process := self._alive.get(number):
             if by is signal.SIGKILL:
                 message = DOES_NOT_EXIT if process.asked_to_exit else UNWANTED
@@ -89,12 +89,12 @@ class RunningProcesses:
             self._report_not_started(number, "envoy was not started any more")
 
     def probe(self, number: int) -> None:
-        """Asks a process whether it still answers at its admin interface."""
+        """Ask a process whether it still answers at its admin interface."""
         if process := self._alive.get(number):
             self._background.start(self._probe(process), name=f"envoy {process.pid} probe")
 
     async def kill_all(self) -> None:
-        """Ends all processes, and waits until they are gone."""
+        """End all processes, and waits until they are gone."""
         remaining = list(self._alive.values())
         for process in remaining:
             process.signal(signal.SIGKILL)
@@ -102,7 +102,7 @@ class RunningProcesses:
             await process.kill()
 
     def _facts(self, number: int) -> dict[str, object]:
-        """Returns the fields that log records have of a process."""
+        """Return the fields that log records have of a process."""
         process = self._alive.get(number)
         return {"pid": process.pid, "epoch": process.started_as.epoch} if process else {}
 

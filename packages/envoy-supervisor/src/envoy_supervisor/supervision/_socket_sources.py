@@ -64,19 +64,19 @@ class SocketSources:
             self.retention.envoy_starts(StartKind.FROM_PARENT_OF_OTHER_SIZE)
 
     def must_wait(self, starting: ProcessState) -> bool:
-        """Says whether Envoy's answer to the supervisor would go to that process instead."""
+        """Return whether Envoy's answer to the supervisor would go to that process instead."""
         return starting.epoch > 0 and self.retention.fetching
 
     async def wait_fetched(self) -> None:
-        """Waits until no answer of Envoy's is outstanding."""
+        """Wait until no answer of Envoy's is outstanding."""
         await self.retention.wait_fetched()
 
     def ready(self, process: EnvoyProcess) -> None:
-        """Retains the sockets of a process that has become ready."""
+        """Retain the sockets of a process that has become ready."""
         self.retention.envoy_ready(serving_envoy(process))
 
     def ended(self, last: ProcessState, process: EnvoyProcess, outcome: Exit) -> bool:
-        """Returns whether the next process can have the sockets that this one had, or was to get.
+        """Return whether the next process can have the sockets that this one had, or was to get.
 
         last: the state of the process before its end.
         """
@@ -99,7 +99,7 @@ class SocketSources:
         return retained
 
     def release_unused(self) -> None:
-        """Removes the files of each series of which no process is left or will be started."""
+        """Remove the files of each series of which no process is left or will be started."""
         state = self._state()
         needed = {process.series for process in state.processes}
         if state.dead_parent is not None and state.phase is Phase.RUNNING:
@@ -111,7 +111,7 @@ class SocketSources:
             self.retention.child_serves(serving_envoy(child))
 
     def _serving(self) -> ServingEnvoy | None:
-        """Returns the process that serves, if its answers come here and not to a child of it."""
+        """Return the process that serves, if its answers come here and not to a child of it."""
         state = self._state()
         serving = state.first(Stage.READY)
         if serving is None or state.has_epoch(serving.series, serving.epoch + 1):
@@ -121,7 +121,7 @@ class SocketSources:
 
 
 def serving_envoy(process: EnvoyProcess) -> ServingEnvoy:
-    """Returns what socket retention needs to know of a process."""
+    """Return what socket retention needs to know of a process."""
     return ServingEnvoy(
         number=process.started_as.number,
         series=process.started_as.series,

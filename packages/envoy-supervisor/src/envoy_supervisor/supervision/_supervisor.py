@@ -76,7 +76,7 @@ class Supervisor:
         return self.process(Stage.READY)
 
     def process(self, stage: Stage) -> EnvoyProcess | None:
-        """Returns the process at that stage."""
+        """Return the process at that stage."""
         found = self.state.first(stage)
         return self._processes.get(found.number) if found else None
 
@@ -86,7 +86,7 @@ class Supervisor:
         return self._rollouts[self.state.wanted]
 
     def start(self) -> None:
-        """Starts the first process. Raises `EnvoySupervisorError` if that cannot be."""
+        """Start the first process. Raises `EnvoySupervisorError` if that cannot be."""
         directory, bootstrap = self._config.directory, self._config.bootstrap
         release_stale(directory)
         remove_stale_bootstraps(directory, but=bootstrap if isinstance(bootstrap, Path) else None)
@@ -95,7 +95,7 @@ class Supervisor:
             raise self._processes.start_error
 
     async def replace(self, version: Version) -> None:
-        """Runs this version from now on. Returns when it serves, raises `RestartRefused`."""
+        """Run this version from now on. Returns when it serves, raises `RestartRefused`."""
         if self.state.phase is not Phase.RUNNING:
             raise RestartRefused("envoy is being stopped")
         outcome = self._rollouts.begin(version)
@@ -108,7 +108,7 @@ class Supervisor:
             self._rollouts.forget(version.name, needed=needed)
 
     async def ended_within(self, seconds: float) -> bool:
-        """Returns whether Envoy has ended for good, after at most this long."""
+        """Return whether Envoy has ended for good, after at most this long."""
         exited = self.status.exited
         sleeping = asyncio.ensure_future(self._clock.sleep(seconds))
 
@@ -124,7 +124,7 @@ class Supervisor:
         return exited.done()
 
     async def end(self) -> None:
-        """Ends every process by SIGTERM; by force after `stop_grace`, or if this is cancelled."""
+        """End every process by SIGTERM; by force after `stop_grace`, or if this is cancelled."""
         try:
             self.handle(events.DrainFinished())
             await self.ended_within(self._config.stop_grace.total_seconds() + KILLED_S)

@@ -165,7 +165,7 @@ def serve(
 
 
 def request_line(connection: socket.socket) -> list[str]:
-    """Returns the words of a request line.
+    """Return the words of a request line.
 
     The whole head is read: closing with a rest unread would lose the answer.
     """

@@ -174,5 +174,5 @@ def _field(field: FieldDescriptor, rules: Unchecked) -> _Field:
 
 
 def _has_parts(descriptor: Descriptor) -> bool:
-    """Tell whether messages of a type may break constraints."""
+    """Return whether messages of a type may break constraints."""
     return descriptor.full_name == _ANY or not descriptor.full_name.startswith("google.")

@@ -55,7 +55,7 @@ def message_class(descriptor: Descriptor) -> type[Message]:
 
 
 def is_of_old_api(full_name: str) -> bool:
-    """Tell whether a type is of Envoy's API v2, which no Envoy of today takes."""
+    """Return whether a type is of Envoy's API v2, which no Envoy of today takes."""
     return _OLD_API.fullmatch(full_name) is not None
 
 

@@ -26,7 +26,7 @@ _PUSH = 2
 
 
 def is_prime(number: int) -> bool:
-    """Tell whether a size of a table is one that Envoy's maglev takes; it takes 1 as well."""
+    """Return whether a size of a table is one that Envoy's maglev takes; it takes 1 as well."""
     return number > 0 and all(number % each for each in range(2, int(number**0.5) + 1))
 
 
@@ -50,7 +50,7 @@ def duration_s(duration: Unchecked) -> float:
 
 
 def is_ip(address: str) -> bool:
-    """Tell whether a text is an IP address."""
+    """Return whether a text is an IP address."""
     try:
         ipaddress.ip_address(address)
     except ValueError:

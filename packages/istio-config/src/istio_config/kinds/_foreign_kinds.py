@@ -28,7 +28,7 @@ _CERTAIN_NAMES = frozenset({"Service"})
 
 
 def is_foreign_kind(group: str, name: str, *, known: frozenset[str]) -> bool:
-    """Tell whether objects of this kind are none of a mesh's.
+    """Return whether objects of this kind are none of a mesh's.
 
     known: the names of kinds that are a mesh's; one in another group is taken for a mistake.
     """

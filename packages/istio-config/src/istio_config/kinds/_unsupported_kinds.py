@@ -23,6 +23,6 @@ UNSUPPORTED_KINDS = frozenset(
 
 
 def is_unsupported_kind(api_version: Value, kind: Value) -> bool:
-    """Tell whether Istio reads objects of this kind, and this control plane does not."""
+    """Return whether Istio reads objects of this kind, and this control plane does not."""
     group = api_version.rpartition("/")[0] if isinstance(api_version, str) else ""
     return any(kind == name and group in ("", known) for known, name in UNSUPPORTED_KINDS)

@@ -19,12 +19,12 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 def is_dns_label(text: str) -> bool:
-    """Tell whether this can name a namespace, a port or a subset."""
+    """Return whether this can name a namespace, a port or a subset."""
     return _DNS_LABEL.fullmatch(text) is not None
 
 
 def is_wildcard_host(text: str) -> bool:
-    """Tell whether this is a host name, `*`, or a host name whose first label begins with `*`."""
+    """Return whether this is a host name, `*`, or a host name whose first label begins with `*`."""
     first, dot, rest = text.partition(".")
     if not first.startswith("*"):
         return is_host(text)
@@ -32,12 +32,12 @@ def is_wildcard_host(text: str) -> bool:
 
 
 def is_header_name(text: str) -> bool:
-    """Tell whether this can name a header, by RFC 9110."""
+    """Return whether this can name a header, by RFC 9110."""
     return _HEADER_NAME.fullmatch(text) is not None
 
 
 def has_control_characters(text: str) -> bool:
-    """Tell whether a text has characters that Envoy refuses in headers, such as line breaks."""
+    """Return whether a text has characters that Envoy refuses in headers, such as line breaks."""
     return _CONTROL.search(text) is not None
 
 

@@ -160,12 +160,12 @@ def decoded(
 
 
 def _is_beside(path: FieldPath, values: Iterable[FieldPath]) -> bool:
-    """Tell whether a field may be right or wrong by a value beside it, which was not read."""
+    """Return whether a field may be right or wrong by a value beside it, which was not read."""
     return any(path[:-1] == each[:-1] for each in values)
 
 
 def _is_behind_a_match(path: FieldPath, unread: Iterable[FieldPath]) -> bool:
-    """Tell whether a field is of a rule behind one that takes other requests than it says.
+    """Return whether a field is of a rule behind one that takes other requests than it says.
 
     Without a match that was not read it seems to take them all, and leaves none to those behind it.
     """

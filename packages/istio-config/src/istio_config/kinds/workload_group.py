@@ -111,7 +111,7 @@ def registering_account(spec: WorkloadGroupSpec) -> str:
 
 
 def is_allowed(address: str, annotations: Iterable[tuple[str, str]]) -> bool:
-    """Tell whether a group's annotations let a proxy register with an address that it names."""
+    """Return whether a group's annotations let a proxy register with an address that it names."""
     text = dict(annotations).get(ADDRESSES, "")
     return any(ip_address(address) in each for each in _ranges(text))
 

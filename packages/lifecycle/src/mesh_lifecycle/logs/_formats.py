@@ -43,7 +43,7 @@ class _Formatter(logging.Formatter):
         return facts
 
     def _trace(self, record: logging.LogRecord) -> str:
-        """Returns the traceback of the record's error and the stack that is asked for."""
+        """Return the traceback of the record's error and the stack that is asked for."""
         parts = []
         if record.exc_info:
             parts.append(self.formatException(record.exc_info))
@@ -104,7 +104,7 @@ def _is_below(name: str, above: str) -> bool:
 
 
 def _stack() -> str:
-    """Returns the calls that led to the record, without those of logging itself."""
+    """Return the calls that led to the record, without those of logging itself."""
     import traceback
 
     frame = sys._getframe()

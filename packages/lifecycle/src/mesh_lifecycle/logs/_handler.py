@@ -31,7 +31,7 @@ class Sink(Protocol):
         """Write all of it; may take for ever."""
 
     def problem(self) -> str | None:
-        """Returns, once, what is wrong although the lines are written."""
+        """Return, once, what is wrong although the lines are written."""
 
     def close(self) -> None:
         """Give up what was opened for the sink."""

@@ -47,7 +47,7 @@ def parse_levels(levels: str) -> list[ScopeLevel]:
 
 
 def level_name(level: int) -> str:
-    """Returns the word for a level, or for the nearest one above it."""
+    """Return the word for a level, or for the nearest one above it."""
     return next((name for name in _NAMES if level <= _LEVELS[name]), "none")
 
 
@@ -73,13 +73,13 @@ class LogScopes:
         return tuple(sorted(name for name, loggers in self._scopes.items() if loggers))
 
     def loggers(self, scope: str) -> tuple[str, ...]:
-        """Returns the names of a scope's loggers; for a name that is no scope, that name."""
+        """Return the names of a scope's loggers; for a name that is no scope, that name."""
         if scope in (DEFAULT, ALL):
             return ("",)
         return tuple(self._scopes.get(scope, (scope,)))
 
     def obstacle(self, scope: str) -> str | None:
-        """Returns why a level for this scope has no effect; None if it has one."""
+        """Return why a level for this scope has no effect; None if it has one."""
         if scope in (DEFAULT, ALL):
             return None
         if scope in self._scopes:
@@ -98,7 +98,7 @@ class LogScopes:
                 logging.getLogger(name).setLevel(level)
 
     def levels(self) -> dict[str, str]:
-        """Returns the level of each scope, and of each logger that has one of its own."""
+        """Return the level of each scope, and of each logger that has one of its own."""
         shown = {DEFAULT: level_name(logging.getLogger().level)}
         for scope in self.names:
             levels = [logging.getLogger(name).getEffectiveLevel() for name in self._scopes[scope]]

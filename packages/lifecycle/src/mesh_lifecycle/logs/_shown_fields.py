@@ -8,7 +8,7 @@ _STANDARD = (logging.Formatter, NoneType)
 
 
 def shows_fields(log: logging.Logger) -> bool:
-    """Tell whether a handler of `log` may show more of a record than its message.
+    """Return whether a handler of `log` may show more of a record than its message.
 
     In a program that has not configured logging, Python prints the message of a warning and nothing
     else of it (logging.lastResort); after `logging.basicConfig()` it has the standard formatter,

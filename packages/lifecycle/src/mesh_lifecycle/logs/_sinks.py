@@ -115,7 +115,7 @@ class FileSink(_Writing):
             self._rotate(self._rotation)
 
     def problem(self) -> str | None:
-        """Returns, once, why the file cannot be opened anew; its older one is still written."""
+        """Return, once, why the file cannot be opened anew; its older one is still written."""
         problem, self._problem = self._problem, None
         if problem is None or problem == self._told:
             return None  # the line that tells it is written too, and meets the same problem

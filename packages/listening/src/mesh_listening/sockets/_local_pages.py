@@ -21,7 +21,7 @@ _ASKED_BY_A_PERSON = frozenset({"none", "same-origin"})
 
 
 def is_loopback(address: str) -> bool:
-    """Tell whether an IP address is this machine's own; False for what is no IP address."""
+    """Return whether an IP address is this machine's own; False for what is no IP address."""
     parsed = _parsed(address)
     return parsed is not None and parsed.is_loopback
 

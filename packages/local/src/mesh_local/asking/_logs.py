@@ -30,7 +30,7 @@ class Source:
     of_envoy: bool | None = None
 
     def has(self, line: bytes) -> bool:
-        """Say whether a line of the file is meant."""
+        """Return whether a line of the file is meant."""
         return self.of_envoy is None or bool(ENVOY_LINE.match(line)) is self.of_envoy
 
 

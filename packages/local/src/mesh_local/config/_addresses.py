@@ -59,7 +59,7 @@ Endpoint = tuple[str, int]
 def choose_block(
     needed: Callable[[Block], Iterable[Endpoint]], *, reserve: Callable[[Block], bool]
 ) -> Block:
-    """Returns the first block that no other mesh has and whose needed ports are all free.
+    """Return the first block that no other mesh has and whose needed ports are all free.
 
     reserve: keeps the block for the caller; returns False if another mesh has it.
 
@@ -91,7 +91,7 @@ def choose_block(
 
 
 def is_free(host: str, port: int) -> bool:
-    """Returns whether a server could listen there; raises `AddressError` for an unusable host."""
+    """Return whether a server could listen there; raises `AddressError` for an unusable host."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         # Servers set it too: without it, connections that ended a minute ago would count.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -83,7 +83,7 @@ def plan_mesh(
     http_port: int = HTTP_PORTS[0],
     positions: Mapping[str, int] = _NO_POSITIONS,
 ) -> MeshPlan:
-    """Returns the plan: every replica gets addresses, in the file's order.
+    """Return the plan: every replica gets addresses, in the file's order.
 
     positions: of replicas that run or still stop, by name; no other gets their addresses. Raises
     `AddressError` if these leave too few.
@@ -122,13 +122,13 @@ def _instances(file: MeshFile, block: Block, positions: Mapping[str, int]) -> It
 
 
 def _without_envoy(addresses: WorkloadAddresses) -> WorkloadAddresses:
-    """Returns the addresses of a program that others reach without an Envoy in between."""
+    """Return the addresses of a program that others reach without an Envoy in between."""
     own = addresses.inbound
     return WorkloadAddresses(inbound=own, app=own, outbound=own)
 
 
 def gateway_endpoints(file: MeshFile) -> Iterable[tuple[Workload, Endpoint]]:
-    """Yields every address and port outside the mesh's own block, with the gateway it is of."""
+    """Yield every address and port outside the mesh's own block, with the gateway it is of."""
     for workload in file.workloads:
         gateway = workload.gateway
         for port in gateway.ports if gateway is not None else ():
@@ -136,7 +136,7 @@ def gateway_endpoints(file: MeshFile) -> Iterable[tuple[Workload, Endpoint]]:
 
 
 def needed_endpoints(plan: MeshPlan) -> Iterable[Endpoint]:
-    """Yields every address and port that a program of the mesh will listen on."""
+    """Yield every address and port that a program of the mesh will listen on."""
     for port in (SECURE_PORT, MONITORING_PORT):
         yield plan.block.control_plane, port
     service_ports = {port.port for each in plan.file.workloads for port in each.ports}

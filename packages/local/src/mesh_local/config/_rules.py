@@ -267,7 +267,7 @@ class Rules:
 
 
 def _is_directory(path: Path) -> bool:
-    """Tell whether there is a directory, whatever is there: Path.is_dir raises for odd links."""
+    """Return whether there is a directory, whatever is there: Path.is_dir raises for odd links."""
     return os.path.isdir(path)  # noqa: PTH112
 
 

@@ -179,7 +179,7 @@ async def _keeping_credentials_fresh(mesh: RunningMesh, issuer: TokenIssuer) -> 
 
 @contextmanager
 def _stop_deadline(kill_now: asyncio.Event, seconds: float) -> Iterator[Callable[[], None]]:
-    """Yields a function that starts the timer of the whole stop; at its end, `kill_now` is set."""
+    """Yield a function that starts the timer of the whole stop; at its end, `kill_now` is set."""
     loop = asyncio.get_running_loop()
     timers: list[asyncio.TimerHandle] = []
     try:

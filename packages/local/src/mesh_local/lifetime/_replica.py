@@ -184,7 +184,7 @@ class Replica:
             yield
 
     def _stopping_parts(self) -> tuple[bool, bool]:
-        """Whether the agent runs and is not as wanted, and the same of the program."""
+        """Return whether the agent runs and is not as wanted, and the same of the program."""
         wanted = self._wanted
         return (
             self._agent is not None and (wanted is None or self._agent != wanted.of_agent),

@@ -35,7 +35,7 @@ class AgentStatus:
 
 
 async def fetch_status(host: str, *, timeout_s: float = 2.0) -> AgentStatus | None:
-    """Returns the status of the agent at this address; None if it does not answer."""
+    """Return the status of the agent at this address; None if it does not answer."""
     try:
         answer = await fetch(host, STATUS_PORT, target="/debug/status", timeout_s=timeout_s)
     except NoAnswer:
@@ -49,7 +49,7 @@ async def fetch_status(host: str, *, timeout_s: float = 2.0) -> AgentStatus | No
 
 
 def read_status(document: Mapping[str, object]) -> AgentStatus:
-    """Returns the part of the answer that is shown here."""
+    """Return the part of the answer that is shown here."""
     certificate, xds = _mapping(document, "certificate"), _mapping(document, "xds")
     envoy, types = _mapping(document, "envoy"), _mapping(xds, "types")
     reasons = document.get("reasons")

@@ -82,7 +82,7 @@ def _missing(check: CheckPlan, mesh: MeshPlan) -> list[str]:
 
 
 def _route(check: CheckPlan, mesh: MeshPlan) -> tuple[str, int, str]:
-    """Returns host, port and request target; Envoy's HTTP proxy takes whole URLs as target."""
+    """Return host, port and request target; Envoy's HTTP proxy takes whole URLs as target."""
     request = check.request
     if check.check.via:
         gateway = mesh.instances_of(check.check.via)[0].workload.gateway
@@ -97,7 +97,7 @@ def _route(check: CheckPlan, mesh: MeshPlan) -> tuple[str, int, str]:
 
 
 def judge(expect: Expectation, answer: Answer | None, refusal: str | None) -> list[str]:
-    """Returns a sentence for everything that is not as expected."""
+    """Return a sentence for everything that is not as expected."""
     if answer is None:
         return [] if expect.refused else [f"expected an answer, but the request failed: {refusal}"]
     if expect.refused:
@@ -120,7 +120,7 @@ def judge(expect: Expectation, answer: Answer | None, refusal: str | None) -> li
 
 
 def find_hop(answer: Answer) -> Hop | None:
-    """Returns the hop in the x-forwarded-client-cert that the called program got and repeats.
+    """Return the hop in the x-forwarded-client-cert that the called program got and repeats.
 
     A program under test repeats the header in its answer, as a header or anywhere in the body.
     Envoy appends to it: only the last element is Envoy's, those before it are the caller's.

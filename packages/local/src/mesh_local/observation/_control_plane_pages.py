@@ -29,7 +29,7 @@ async def fetch_page(plan: MeshPlan, target: str) -> Any:
 
 
 def lags(client: Mapping[str, Any]) -> bool:
-    """Whether a proxy has not answered all that there is for it; client: of /debug/syncz."""
+    """Return whether a proxy has not answered all that there is for it; client: of /debug/syncz."""
     if client["behind"]:
         return True
     return any(
@@ -39,7 +39,7 @@ def lags(client: Mapping[str, Any]) -> bool:
 
 
 async def is_out_of_service(plan: MeshPlan, instance: Instance) -> bool:
-    """Whether every proxy has accepted that a replica gets no more requests; raises `NoAnswer`."""
+    """Return whether all proxies accepted that a replica gets no requests; raises `NoAnswer`."""
     page = await fetch_page(plan, "/debug/configz")
     name = ("WorkloadEntry", instance.workload.namespace, instance.name)
     entries = [

@@ -81,7 +81,7 @@ class Places:
         }
 
     def with_user_places(self, text: str) -> str:
-        """Returns the text with the user's places in it."""
+        """Return the text with the user's places in it."""
         for generated, own in self._own.items():
             text = text.replace(generated, own)
         return self._place.sub(self._written, text)
@@ -102,13 +102,13 @@ class Places:
 
 
 def _shown(path: Path) -> str:
-    """Returns the path relative to the working directory, if it is below it."""
+    """Return the path relative to the working directory, if it is below it."""
     here = Path.cwd()
     return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
 def check_mesh(plan: MeshPlan, *, allow_unsupported: bool = False) -> Findings:
-    """Returns what a control plane would find wrong with the configuration; starts nothing."""
+    """Return what a control plane would find wrong with the configuration; starts nothing."""
     with tempfile.TemporaryDirectory(prefix="mesh-local-check-") as folder:
         config, mesh_config = Path(folder) / "config", Path(folder) / MESH_CONFIG
         write_configuration(plan, config=config, mesh_config=mesh_config)
@@ -132,7 +132,7 @@ def check_mesh(plan: MeshPlan, *, allow_unsupported: bool = False) -> Findings:
 def mistakes_in_mesh_file(
     plan: MeshPlan, *, running: MeshFile, allow_unsupported: bool
 ) -> tuple[str, ...]:
-    """Returns the mistakes that an edit of the mesh file would bring.
+    """Return the mistakes that an edit of the mesh file would bring.
 
     running: what it is an edit of. Mistakes in a folder that it names already are not the edit's:
     the control plane keeps the last good content of those files, and tells of them.
@@ -145,7 +145,7 @@ def mistakes_in_mesh_file(
 
 
 async def fetch_findings(plan: MeshPlan, places: Places) -> tuple[str, ...] | None:
-    """Returns the running control plane's findings; None if it does not answer."""
+    """Return the running control plane's findings; None if it does not answer."""
     try:
         answer = await fetch(
             plan.block.control_plane, ports.MONITORING_PORT, target="/debug/status", timeout_s=2.0

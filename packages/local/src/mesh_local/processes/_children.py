@@ -234,7 +234,7 @@ def signal_group(pid: int, number: signal.Signals) -> None:
 
 
 def group_exists(pid: int) -> bool:
-    """Say whether any process is in a group."""
+    """Return whether any process is in a group."""
     try:
         os.killpg(pid, 0)
     except ProcessLookupError:
@@ -245,7 +245,7 @@ def group_exists(pid: int) -> bool:
 
 
 def describe_exit(code: int) -> str:
-    """Returns an exit status in words."""
+    """Return an exit status in words."""
     if code >= 0:
         return f"exit code {code}"
     try:
@@ -255,7 +255,7 @@ def describe_exit(code: int) -> str:
 
 
 def last_lines(path: Path, count: int = 15) -> tuple[str, ...]:
-    """Returns the last lines of a log; an unreadable or empty one has none."""
+    """Return the last lines of a log; an unreadable or empty one has none."""
     try:
         with path.open("rb") as file:
             size = file.seek(0, os.SEEK_END)

@@ -75,7 +75,7 @@ def control_plane_process(
     *,
     allow_unsupported: bool = False,
 ) -> ProcessSpec:
-    """Returns the control plane's process: configuration from the state folder, one address."""
+    """Return the control plane's process: configuration from the state folder, one address."""
     host = plan.block.control_plane
     lifetime = f"{plan.file.certificate_lifetime.total_seconds():g}s"
     options = {
@@ -114,7 +114,7 @@ def control_plane_process(
 def agent_process(
     plan: MeshPlan, instance: Instance, state: StateFolder, environ: Mapping[str, str]
 ) -> ProcessSpec:
-    """Returns a workload's agent, which starts its Envoy; it runs in a directory of its own.
+    """Return a workload's agent, which starts its Envoy; it runs in a directory of its own.
 
     Raises `MeshLocalError` if a proxyless program could not connect to it there.
     """
@@ -185,7 +185,7 @@ def _refuse_long_path(socket: Path, workload: Workload) -> None:
 def app_process(
     plan: MeshPlan, instance: Instance, state: StateFolder, environ: Mapping[str, str]
 ) -> ProcessSpec | None:
-    """Returns the workload's own program; None if the user starts it.
+    """Return the workload's own program; None if the user starts it.
 
     Raises `MeshLocalError` if there is no such program.
     """
@@ -208,7 +208,7 @@ def app_process(
 
 
 def missing_programs(file: MeshFile, environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Returns a sentence for each workload whose program is not there."""
+    """Return a sentence for each workload whose program is not there."""
     return tuple(
         _without_program(each, file)
         for each in file.workloads
@@ -229,7 +229,7 @@ def _without_program(workload: Workload, file: MeshFile) -> str:
 
 
 def _place(file: MeshFile, workload: Workload) -> str:
-    """Returns where a workload's command stands; a mesh in Python has no lines."""
+    """Return where a workload's command stands; a mesh in Python has no lines."""
     field = f"workloads[{file.workloads.index(workload)}].command"
     if not file.lines:
         return f"workload {workload.name}: "
@@ -245,7 +245,7 @@ def program_environment(plan: MeshPlan, instance: Instance, state: StateFolder) 
 
 
 def app_environment(plan: MeshPlan, instance: Instance) -> dict[str, str]:
-    """Returns the variables that a workload's program gets; the README lists them for users."""
+    """Return the variables that a workload's program gets; the README lists them for users."""
     addresses = instance.addresses
     given = {
         "HOST": addresses.app,
@@ -274,12 +274,12 @@ def app_environment(plan: MeshPlan, instance: Instance) -> dict[str, str]:
 
 
 def grpc_bootstrap(directory: Path) -> Path:
-    """Returns the file that an agent in this directory writes for a proxyless program."""
+    """Return the file that an agent in this directory writes for a proxyless program."""
     return directory / ENVOY_FILES / "grpc-bootstrap.json"
 
 
 def find_program(name: str, directory: Path, search_path: str) -> str | None:
-    """Returns the program that a command's first word names: a path, or a name in PATH."""
+    """Return the program that a command's first word names: a path, or a name in PATH."""
     if "/" in name:
         return shutil.which(str(directory / name))
     return shutil.which(name, path=search_path)

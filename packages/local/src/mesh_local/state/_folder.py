@@ -127,7 +127,7 @@ def _take(lock: int) -> None:
 
 
 def is_running(state: StateFolder) -> bool:
-    """Say whether a mesh runs with this state folder.
+    """Return whether a mesh runs with this state folder.
 
     A mesh that runs has the lock, which the kernel takes away however it ends: no process id is
     kept, which another process might have later.

@@ -24,7 +24,7 @@ Document = Mapping[str, object]
 
 
 def mesh_config(plan: MeshPlan) -> Document:
-    """Returns the mesh-wide settings (Istio's MeshConfig)."""
+    """Return the mesh-wide settings (Istio's MeshConfig)."""
     mesh = plan.file.mesh
     return {
         "trustDomain": mesh.trust_domain,
@@ -38,7 +38,7 @@ def mesh_config(plan: MeshPlan) -> Document:
 
 
 def mesh_documents(plan: MeshPlan) -> tuple[Document, ...]:
-    """Returns all documents that follow from the workloads and the mesh settings."""
+    """Return all documents that follow from the workloads and the mesh settings."""
     workloads = plan.file.workloads
     firsts = [each for each in workloads if first_of_service(workloads, each) is each]
     return (
@@ -49,12 +49,12 @@ def mesh_documents(plan: MeshPlan) -> tuple[Document, ...]:
 
 
 def policy_documents(plan: MeshPlan) -> tuple[Document, ...]:
-    """Returns the documents that follow from the mesh settings."""
+    """Return the documents that follow from the mesh settings."""
     return (_peer_authentication(plan),)
 
 
 def instance_labels(instance: Instance) -> dict[str, str]:
-    """Returns the labels by which services and policies select a replica."""
+    """Return the labels by which services and policies select a replica."""
     workload = instance.workload
     labels = {APP_LABEL: service_name(workload), WORKLOAD_LABEL: workload.name}
     if workload.version:
@@ -69,7 +69,7 @@ def instance_labels(instance: Instance) -> dict[str, str]:
 
 
 def to_yaml(documents: Iterable[Document]) -> str:
-    """Returns the documents as one YAML text."""
+    """Return the documents as one YAML text."""
     text: str = yaml.dump_all(
         documents, Dumper=_Dumper, sort_keys=False, explicit_start=True, default_flow_style=False
     )
@@ -93,7 +93,7 @@ def _peer_authentication(plan: MeshPlan) -> Document:
 
 
 def service_entry(workload: Workload) -> Document:
-    """Returns the service that a workload is an endpoint of, with the workload's ports."""
+    """Return the service that a workload is an endpoint of, with the workload's ports."""
     return {
         "apiVersion": "networking.istio.io/v1",
         "kind": "ServiceEntry",
@@ -118,7 +118,7 @@ def _ports(workload: Workload) -> Iterator[Document]:
 
 
 def workload_entry(instance: Instance, *, in_service: bool = True) -> Document:
-    """Returns the endpoint that a replica is; a gateway has one, too.
+    """Return the endpoint that a replica is; a gateway has one, too.
 
     By it the control plane knows whose account gets the keys that the Gateway objects name for a
     gateway's labels. in_service: whether others send it requests. One that is not keeps its

@@ -108,7 +108,7 @@ def _allows(bound: BoundListener, namespace: str, around: Surroundings) -> bool:
 
 
 def _gives(bound: BoundListener, host: str, namespace: str, around: Surroundings) -> bool:
-    """Tell whether a listener that allows a namespace's routes gives it a host.
+    """Return whether a listener that allows a namespace's routes gives it a host.
 
     One that allows those of all says of none whose host is.
     """
@@ -120,7 +120,7 @@ def _gives(bound: BoundListener, host: str, namespace: str, around: Surroundings
 
 
 def selects(selector: LabelSelector, labels: Labels) -> bool:
-    """Tell whether labels meet all conditions; without any, all do."""
+    """Return whether labels meet all conditions; without any, all do."""
     if not selector.match_labels.items() <= labels.items():
         return False
     return all(_meets(each, labels) for each in selector.match_expressions)

@@ -54,7 +54,7 @@ class Grants:
         return hash((frozenset(self._named), frozenset(self._whole)))
 
     def allow(self, referrer: Referrer, target: Target) -> bool:
-        """Tell whether a reference is allowed; inside a namespace all are."""
+        """Return whether a reference is allowed; inside a namespace all are."""
         return (
             referrer.namespace == target.namespace
             or (referrer, target) in self._named

@@ -20,7 +20,7 @@ def intersection(listener: str | None, hostnames: Iterable[str]) -> tuple[str, .
 
 
 def covers(wider: str, host: str) -> bool:
-    """Tell whether all that `host` stands for is within `wider`; equal ones cover each other."""
+    """Return whether all that `host` stands for is within `wider`; equal ones cover each other."""
     if wider in (ANY, host):
         return True
     if not wider.startswith("*.") or host == ANY:

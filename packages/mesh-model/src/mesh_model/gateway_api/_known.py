@@ -64,7 +64,7 @@ class Known:
         self._before = None
 
     def hold_in(self, facts: MeshFacts) -> bool:
-        """Tell whether another mesh gives all answers that the parts are made with."""
+        """Return whether another mesh gives all answers that the parts are made with."""
         if not self._facts.answers_alike(facts):
             given = [each.answers for each in self._gateways.values()]
             given += [each.answers for each in self._routes.values()]

@@ -51,7 +51,7 @@ class MeshAttached(NamedTuple):
 
 
 def is_mesh_parent(parent: ParentReference) -> bool:
-    """Tell whether a parent is a service, and not a Gateway."""
+    """Return whether a parent is a service, and not a Gateway."""
     return (parent.group, parent.kind) in (("", "Service"), (ISTIO, "ServiceEntry"))
 
 

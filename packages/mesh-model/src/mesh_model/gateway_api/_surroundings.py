@@ -106,7 +106,7 @@ class Answers:
         self.given: dict[Question, object] = {}
 
     def hold_in(self, facts: MeshFacts) -> bool:
-        """Tell whether a mesh answers the same questions in the same way."""
+        """Return whether a mesh answers the same questions in the same way."""
         return self._domain == facts.domain and all(
             facts.answer(question) == answer for question, answer in self.given.items()
         )
@@ -146,11 +146,11 @@ class Surroundings:
         return found if isinstance(found, dict) else {}
 
     def has_secret(self, namespace: str, name: str) -> bool:
-        """Tell whether there is a Secret with a certificate."""
+        """Return whether there is a Secret with a certificate."""
         return bool(self._ask("secret", namespace, name))
 
     def governs(self, namespace: str, host: str) -> bool:
-        """Tell whether a host, or all hosts of a pattern, are a namespace's."""
+        """Return whether a host, or all hosts of a pattern, are a namespace's."""
         return bool(self._ask("governs", namespace, host))
 
     def _ask(self, kind: str, namespace: str, name: str) -> object:

@@ -33,7 +33,7 @@ class HostOwners:
     """Ranges by the namespace to which they are given."""
 
     def govern(self, namespace: str, host: str) -> bool:
-        """Tell whether a host, or all hosts of a pattern, are a namespace's."""
+        """Return whether a host, or all hosts of a pattern, are a namespace's."""
         if not self.is_strict or namespace == self.root_namespace:
             return True
         host = host.lower().removesuffix(".")
@@ -42,7 +42,7 @@ class HostOwners:
         )
 
     def has_address(self, namespace: str, address: str) -> bool:
-        """Tell whether an address or a range is a namespace's."""
+        """Return whether an address or a range is a namespace's."""
         if not self.is_strict or namespace == self.root_namespace:
             return True
         given = (_network(each) for each in self.addresses.get(namespace, ()))
@@ -71,7 +71,7 @@ class HostOwners:
         return (_OWN,) if {_ALL, _OWN, namespace} & {*export_to} else (_NONE,)
 
     def is_at_home(self, namespace: str, export_to: Iterable[str]) -> bool:
-        """Tell whether something may be about anything: it is seen in its own namespace alone."""
+        """Return whether something may be about anything: it is seen in its own namespace alone."""
         alone = {_OWN, _NONE, namespace}
         return not self.is_strict or namespace == self.root_namespace or alone.issuperset(export_to)
 

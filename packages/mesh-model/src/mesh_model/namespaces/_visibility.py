@@ -25,7 +25,7 @@ def visible_services(services: Iterable[Service], namespace: str) -> dict[str, S
 
 
 def is_preferred(service: Service, older: Service, namespace: str) -> bool:
-    """Tell whether a namespace takes a service rather than an older one of the same host."""
+    """Return whether a namespace takes a service rather than an older one of the same host."""
     if namespace in (service.namespace, older.namespace):
         return service.namespace == namespace
     return service.registry is Registry.KUBERNETES and older.registry is not Registry.KUBERNETES

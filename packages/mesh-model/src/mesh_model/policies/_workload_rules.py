@@ -59,7 +59,7 @@ class WorkloadRule(Generic[SpecT]):
     item: ConfigObject
 
     def selects(self, workload: Workload) -> bool:
-        """Tell whether it is for a workload, given that its namespace reaches so far."""
+        """Return whether it is for a workload, given that its namespace reaches so far."""
         wanted, gateways = cast("Selecting", self.spec).selection
         labels = dict(workload.labels)
         if gateways:
@@ -144,11 +144,11 @@ class WorkloadRules:
         }
 
     def __bool__(self) -> bool:
-        """Tell whether there are any."""
+        """Return whether there are any."""
         return bool(self._by_kind)
 
     def has(self, kind: AnyKind) -> bool:
-        """Tell whether there are any of a kind."""
+        """Return whether there are any of a kind."""
         return kind.name in self._by_kind
 
     def of_kind(self, kind: Kind[SpecT]) -> tuple[WorkloadRule[SpecT], ...]:
@@ -172,14 +172,14 @@ class WorkloadRules:
         return cast("tuple[WorkloadRule[SpecT], ...]", found)
 
     def applies(self, name: RuleName, workload: Workload) -> bool:
-        """Tell whether there is such an object, and whether it is for a workload."""
+        """Return whether there is such an object, and whether it is for a workload."""
         if name[1] not in (self._root, workload.namespace):
             return False
         found = self.by_name.get(name)
         return found is not None and found.selects(workload)
 
     def is_same(self, other: "WorkloadRules") -> bool:
-        """Tell whether two meshes have the same rules, in the same order."""
+        """Return whether two meshes have the same rules, in the same order."""
         return self is other or (self._root == other._root and self._by_kind == other._by_kind)
 
     def differing(self, other: "WorkloadRules") -> frozenset[RuleName]:

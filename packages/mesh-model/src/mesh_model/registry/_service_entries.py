@@ -106,7 +106,7 @@ def _selected(  # noqa: PLR0917
 
 
 def _joins(endpoint: Endpoint, resolution: Resolution) -> bool:
-    """Tell whether a service of this resolution can reach an address of this form."""
+    """Return whether a service of this resolution can reach an address of this form."""
     address = endpoint.address
     if not address or is_ip(address):
         return True

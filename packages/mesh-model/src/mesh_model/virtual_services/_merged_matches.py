@@ -97,7 +97,7 @@ def _is_presence(condition: StringMatch) -> bool:
 
 
 def _within(inner: StringMatch, outer: StringMatch) -> bool:
-    """Tell whether each text that meets `inner` meets `outer`; with regular expressions: no."""
+    """Return whether each text that meets `inner` meets `outer`; with regular expressions: no."""
     if inner.regex is not None or outer.regex is not None:
         return False
     if outer.exact is not None:

@@ -9,7 +9,7 @@ Same = Callable[[ConfigObject, ConfigObject], bool]
 
 
 def same_content(one: ConfigObject, other: ConfigObject) -> bool:
-    """Tell whether two objects say the same, wherever they stand."""
+    """Return whether two objects say the same, wherever they stand."""
     return (
         one.key == other.key
         and one.spec == other.spec

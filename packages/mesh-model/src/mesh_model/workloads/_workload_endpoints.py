@@ -69,7 +69,7 @@ def workload_endpoint(item: ConfigObject, settings: ServiceSettings) -> Endpoint
 
 
 def is_reached(endpoint: Endpoint, settings: ServiceSettings) -> bool:
-    """Tell whether there is a way: by its address, or by the gateways of its network."""
+    """Return whether there is a way: by its address, or by the gateways of its network."""
     return bool(endpoint.address or settings.networks.gateways_of(endpoint.network))
 
 
@@ -128,7 +128,7 @@ def pod_health(pod: ConfigObject) -> Health | None:
 
 
 def same_pod(one: ConfigObject, other: ConfigObject) -> bool:
-    """Tell whether a pod says the same to the mesh, whatever else was written into it.
+    """Return whether a pod says the same to the mesh, whatever else was written into it.
 
     It has to compare all that is read of pods: by this module, and by those who know workloads by
     their labels and accounts.

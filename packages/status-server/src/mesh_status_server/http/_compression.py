@@ -7,7 +7,7 @@ _LEVEL = 1
 
 
 def takes_gzip(accept_encoding: str) -> bool:
-    """Tell whether a caller takes gzip. Source: RFC 9110, section 12.5.3."""
+    """Return whether a caller takes gzip. Source: RFC 9110, section 12.5.3."""
     by_name: dict[str, float] = {}
     for item in accept_encoding.lower().split(","):
         name, *parameters = (part.strip() for part in item.split(";"))
@@ -16,7 +16,7 @@ def takes_gzip(accept_encoding: str) -> bool:
 
 
 def quality(parameters: list[str]) -> float:
-    """Returns the weight among the parameters of an Accept header's item; 0 if it is no number."""
+    """Return the weight among the parameters of an Accept header's item; 0 if it is no number."""
     for parameter in parameters:
         name, _, text = parameter.partition("=")
         if name.strip() == "q":

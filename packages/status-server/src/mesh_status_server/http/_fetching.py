@@ -59,12 +59,12 @@ class Answer:
         self._ended = False
 
     def header(self, name: str) -> str:
-        """Returns the value of a header, "" without one; name: in lower case."""
+        """Return the value of a header, "" without one; name: in lower case."""
         wanted = name.encode("ascii")
         return next((text.decode("latin-1") for each, text in self._headers if each == wanted), "")
 
     async def read(self) -> bytes:
-        """Returns the next piece of the body, b"" at its end; raises `FetchError`."""
+        """Return the next piece of the body, b"" at its end; raises `FetchError`."""
         pieces: list[bytes] = []
         while not self._ended:
             event = _next_event(self._protocol)
@@ -179,7 +179,7 @@ async def _abort(writer: asyncio.StreamWriter) -> None:
 
 
 async def _each_address(address: Address) -> Sequence[Address]:
-    """Returns a path, or addresses without names, so that those which are judged are connected to.
+    """Return a path, or addresses without names, so that those which are judged are connected to.
 
     Raises `FetchError` for a name that has none.
     """
@@ -196,7 +196,7 @@ async def _each_address(address: Address) -> Sequence[Address]:
 
 
 def _redirected(address: Address, target: str, location: str) -> str:
-    """Returns the target that an answer leads to; raises `FetchError` if that is elsewhere."""
+    """Return the target that an answer leads to; raises `FetchError` if that is elsewhere."""
     here = f"http://{'localhost' if isinstance(address, Path) else address}"
     try:
         url = urlsplit(urljoin(f"{here}{target}", location))

@@ -32,7 +32,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         return is_loopback(self.peer)
 
     def local_page_refusal(self) -> "Response | None":
-        """Returns the answer of a page for this machine only to a caller that it is not for.
+        """Return the answer of a page for this machine only to a caller that it is not for.
 
         That is one elsewhere, or a web page that a browser on this machine shows. None: it is for
         this caller.
@@ -43,7 +43,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         return None if reason is None else Response.text(f"{reason}\n", HTTPStatus.FORBIDDEN)
 
     def header(self, name: str) -> str:
-        """Returns the values of a header, joined by commas; name: in lower case."""
+        """Return the values of a header, joined by commas; name: in lower case."""
         return ", ".join(text for each, text in self.headers if each == name)
 
 
@@ -73,12 +73,12 @@ class Response(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def text(cls, text: str, status: HTTPStatus = HTTPStatus.OK) -> "Response":
-        """Returns an answer of plain text."""
+        """Return an answer of plain text."""
         return cls(status=status, body=text.encode())
 
     @classmethod
     def json(cls, value: object) -> "Response":
-        """Returns a value as JSON; what JSON has no form for is shown as its `str`."""
+        """Return a value as JSON; what JSON has no form for is shown as its `str`."""
         body = json.dumps(value, indent=2, default=str).encode() + b"\n"
         return cls(body=body, content_type="application/json")
 

@@ -12,7 +12,7 @@ _TIMEOUT_S = 60.0
 
 
 def passed_on(address: Address, target: str, *, server: str) -> Streamed:
-    """Returns the answer of another server to a GET request, with its status and type.
+    """Return the answer of another server to a GET request, with its status and type.
 
     server: its name in the sentence that the caller gets, with 502 or 504, if it does not answer.
     One that falls silent or breaks off midway ends the caller's connection.

@@ -163,7 +163,7 @@ class _HeadIsAll(Exception):
 
 
 def _without_mapping(host: str) -> str:
-    """Returns an IPv4 address as such; a dual-stack socket has it as `::ffff:ADDRESS`."""
+    """Return an IPv4 address as such; a dual-stack socket has it as `::ffff:ADDRESS`."""
     return host.removeprefix("::ffff:") if "." in host else host
 
 
@@ -194,7 +194,7 @@ async def _reply(handle: Handler, request: Request) -> Reply:
 async def _next_request(
     reader: asyncio.StreamReader, protocol: h11.Connection, ends: _Ends, limits: ConnectionLimits
 ) -> Request | None:
-    """Returns the next whole request; None when the client is done."""
+    """Return the next whole request; None when the client is done."""
     request: h11.Request | None = None
     body = bytearray()
     loop = asyncio.get_running_loop()

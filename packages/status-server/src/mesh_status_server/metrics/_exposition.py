@@ -45,21 +45,21 @@ class Metric(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def gauge(name: str, text: str, value: float, labels: Mapping[str, str] = _NO_LABELS) -> Metric:
-    """Returns a gauge with one sample."""
+    """Return a gauge with one sample."""
     return Metric(
         name=name, kind=Kind.GAUGE, text=text, samples=(Sample(value=value, labels=labels),)
     )
 
 
 def counter(name: str, text: str, value: float, labels: Mapping[str, str] = _NO_LABELS) -> Metric:
-    """Returns a counter with one sample."""
+    """Return a counter with one sample."""
     return Metric(
         name=name, kind=Kind.COUNTER, text=text, samples=(Sample(value=value, labels=labels),)
     )
 
 
 def render(metrics: Iterable[Metric], *, openmetrics: bool = False) -> bytes:
-    """Returns the text of a scrape; a metric without samples is left out.
+    """Return the text of a scrape; a metric without samples is left out.
 
     openmetrics: as OpenMetrics without its end, `# EOF`. The samples have the same names in both
     formats: a counter whose name does not end with `_total` has the type `unknown` there.

@@ -30,7 +30,7 @@ class Waiting:
         self.left_s = patience_s - min(_MARGIN_S, patience_s / 10)
 
     async def until_done(self, work: Coroutine[object, object, T], *, most_s: float) -> T:
-        """Returns what the work returns; raises TimeoutError when it takes too long."""
+        """Return what the work returns; raises TimeoutError when it takes too long."""
         loop = asyncio.get_running_loop()
         begun_s = loop.time()
         try:

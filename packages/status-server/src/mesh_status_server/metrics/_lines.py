@@ -26,14 +26,14 @@ _LONGEST_QUOTE = 80
 
 
 def first_bad_line(lines: bytes) -> bytes | None:
-    """Returns the first line that is no line of metrics; for the beginning of a page."""
+    """Return the first line that is no line of metrics; for the beginning of a page."""
     matched = _LINES.match(lines)
     end = matched.end() if matched else 0
     return None if end == len(lines) else _line_at(lines, end)
 
 
 def badly_begun_line(lines: bytes) -> bytes | None:
-    """Returns a line whose first character no line of metrics has, None without one.
+    """Return a line whose first character no line of metrics has, None without one.
 
     This is twenty times faster than `first_bad_line`, and finds what is put behind a good start.
     """
@@ -49,12 +49,12 @@ def _line_at(lines: bytes, start: int) -> bytes:
 
 
 def without_end(lines: bytes) -> bytes:
-    """Returns the lines without OpenMetrics' `# EOF`."""
+    """Return the lines without OpenMetrics' `# EOF`."""
     return _END.sub(b"", lines) if b"# EOF" in lines else lines
 
 
 def text_as_openmetrics(lines: bytes) -> bytes:
-    """Returns lines of Prometheus' text as OpenMetrics, in which samples keep their names.
+    """Return lines of Prometheus' text as OpenMetrics, in which samples keep their names.
 
     A counter whose name does not end with `_total` gets the type `unknown`. Help, other comments
     and empty lines are left out. Samples are not looked at: the text must have no timestamps.
@@ -85,7 +85,7 @@ _TEXT_TYPES = {
 
 
 def openmetrics_as_text(lines: bytes) -> bytes:
-    """Returns lines of OpenMetrics as Prometheus' text: without units and exemplars."""
+    """Return lines of OpenMetrics as Prometheus' text: without units and exemplars."""
     # Not `splitlines`: the value of a label may hold other ends of lines than "\n".
     parted = lines.removesuffix(b"\n").split(b"\n") if lines else []
     return b"".join(_text_line(line + b"\n") for line in parted)

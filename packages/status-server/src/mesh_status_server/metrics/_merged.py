@@ -126,7 +126,7 @@ class MergedMetrics:
 
 
 async def _format_of_whole(fetches: Sequence[Fetch], waiting: Waiting) -> Format:
-    """Returns OpenMetrics if every application that answers gives it, else text.
+    """Return OpenMetrics if every application that answers gives it, else text.
 
     One that has not answered by half of the time stands for text: its page is converted, if it
     comes after all.
@@ -142,7 +142,7 @@ async def _format_of_whole(fetches: Sequence[Fetch], waiting: Waiting) -> Format
 
 
 def scrape_timeout_s(text: str) -> float:
-    """Returns how long a scraper waits, by the header that Prometheus sends."""
+    """Return how long a scraper waits, by the header that Prometheus sends."""
     with contextlib.suppress(ValueError):
         seconds = float(text)
         if math.isfinite(seconds) and seconds > 0:

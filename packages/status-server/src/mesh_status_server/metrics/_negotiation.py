@@ -45,7 +45,7 @@ class Accepted(NamedTuple):
 
 
 def accepted(accept: str) -> Accepted:
-    """Returns the formats of an Accept header; text, if it has none of ours."""
+    """Return the formats of an Accept header; text, if it has none of ours."""
     forwarded: dict[str, None] = {}
     openmetrics = False
     for item in accept.split(","):
@@ -63,7 +63,7 @@ def accepted(accept: str) -> Accepted:
 
 
 def format_of(content_type: str) -> Format | None:
-    """Returns the format of a page by its Content-Type; None if it holds no metrics in text."""
+    """Return the format of a page by its Content-Type; None if it holds no metrics in text."""
     name, *parameters = (part.strip().lower() for part in content_type.split(";"))
     if name == _OPENMETRICS:
         return Format.OPENMETRICS_0 if "version=0.0.1" in parameters else Format.OPENMETRICS_1
@@ -71,7 +71,7 @@ def format_of(content_type: str) -> Format | None:
 
 
 def merged_format(formats: list[Format]) -> Format:
-    """Returns the format of an answer that has pages of these formats of applications.
+    """Return the format of an answer that has pages of these formats of applications.
 
     OpenMetrics only if all of them are.
     """

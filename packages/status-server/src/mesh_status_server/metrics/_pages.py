@@ -37,12 +37,12 @@ class Source(NamedTuple):
 
 
 def envoy_source(address: Address) -> Source:
-    """Returns the metrics of an Envoy by its admin interface."""
+    """Return the metrics of an Envoy by its admin interface."""
     return Source("envoy", address, "/stats/prometheus", takes_query=True, text_only=True)
 
 
 def application_source(port: int, path: str = "/metrics", *, host: str = "localhost") -> Source:
-    """Returns the metrics of an application; path: with a query, if it needs one."""
+    """Return the metrics of an application; path: with a query, if it needs one."""
     return Source("application", TcpAddress(host, port), path)
 
 
@@ -59,7 +59,7 @@ class Page:
         self._begun = False
 
     async def read(self, wanted: Format) -> bytes:
-        """Returns the next lines, b"" at the end; raises `FetchError`."""
+        """Return the next lines, b"" at the end; raises `FetchError`."""
         while piece := await self._answer.read():
             whole, newline, rest = piece.rpartition(b"\n")
             begun = self._taken_line() if newline else b""
@@ -77,7 +77,7 @@ class Page:
         return self._checked(last + b"\n", wanted)
 
     def _taken_line(self) -> bytes:
-        """Returns the line that has begun; joined once, however small the pieces are."""
+        """Return the line that has begun; joined once, however small the pieces are."""
         line = b"".join(self._line)
         self._line.clear()
         self._line_bytes = 0

@@ -170,7 +170,7 @@ class Store:
         return path
 
     def _is(self, path: Path, module: str) -> bool:
-        """Say whether a file has this SHA-256; a link, a FIFO or a huge file is never read."""
+        """Return whether a file has this SHA-256; a link, a FIFO or a huge file is never read."""
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError:

@@ -38,7 +38,7 @@ class Network:
         self._verified: ssl.SSLContext | None = None
 
     def is_insecure(self, url: Url) -> bool:
-        """Say whether the host need not show who it is."""
+        """Return whether the host need not show who it is."""
         names = {ANY_REGISTRY, url.host, url.authority, f"{url.host}:{url.port}"}
         return not self._insecure.isdisjoint(names)
 

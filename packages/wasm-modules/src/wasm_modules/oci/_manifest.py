@@ -40,7 +40,7 @@ class Layer(NamedTuple):
 
     @property
     def is_module(self) -> bool:
-        """Say whether the layer is the module itself, not an archive of files."""
+        """Return whether the layer is the module itself, not an archive of files."""
         return self.media_type in MODULE_TYPES
 
 
@@ -56,7 +56,7 @@ def parse_manifest(body: bytes) -> Mapping[str, object]:
 
 
 def is_index(manifest: Mapping[str, object], media_type: str) -> bool:
-    """Say whether this lists images, one a platform, rather than layers."""
+    """Return whether this lists images, one a platform, rather than layers."""
     told = manifest.get("mediaType") or media_type
     return told in INDEX_TYPES or (told not in IMAGE_TYPES and "manifests" in manifest)
 

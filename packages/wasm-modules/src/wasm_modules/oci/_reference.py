@@ -78,7 +78,7 @@ class Reference(NamedTuple):
 
 
 def same_registry(named: str, registry: str) -> bool:
-    """Say whether a name in a Docker configuration is that of a registry."""
+    """Return whether a name in a Docker configuration is that of a registry."""
     host = named.partition("://")[2] or named
     host = host.partition("/")[0].lower()
     return (DOCKER_HUB if host in _DOCKER_HUB_NAMES else host) == registry.lower()

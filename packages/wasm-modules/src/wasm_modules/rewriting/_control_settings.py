@@ -18,7 +18,7 @@ RESOURCE_VERSION: Final = "ISTIO_META_WASM_PLUGIN_RESOURCE_VERSION"
 
 
 def is_control_setting(name: str) -> bool:
-    """Say whether an environment variable is for the agent."""
+    """Return whether an environment variable is for the agent."""
     return name.startswith(CONTROL_PREFIX)
 
 

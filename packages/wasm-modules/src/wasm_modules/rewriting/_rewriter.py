@@ -92,7 +92,7 @@ class WasmRewriter:
         self._on_recovered = told
 
     def concerns(self, node: bytes, type_url: str) -> bool:
-        """Say whether resources of this type may have Wasm filters."""
+        """Return whether resources of this type may have Wasm filters."""
         del node
         return type_url == EXTENSION_CONFIG
 

@@ -61,7 +61,7 @@ class _Extension(NamedTuple):
 
 
 def is_header(block: bytes) -> bool:
-    """Say whether a block is the header of an entry."""
+    """Return whether a block is the header of an entry."""
     if len(block) < BLOCK:
         return False
     try:

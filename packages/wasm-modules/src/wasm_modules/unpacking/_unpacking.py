@@ -54,12 +54,12 @@ def unpack(
 
 
 def in_image(entry: Entry) -> bool:
-    """Say whether an entry of an image's layer is its module."""
+    """Return whether an entry of an image's layer is its module."""
     return entry.name.removeprefix("./").removeprefix("/") == IN_IMAGE
 
 
 def is_archive(path: Path) -> bool:
-    """Say whether a file is not the module itself. Raises OSError."""
+    """Return whether a file is not the module itself. Raises OSError."""
     with path.open("rb") as file:
         return file.read(len(MAGIC)) != MAGIC
 

@@ -19,7 +19,7 @@ Send = Callable[[bytes], None]
 
 
 def is_debug_type(type_url: str) -> bool:
-    """Say whether responses of a type answer a question of an operator's."""
+    """Return whether responses of a type answer a question of an operator's."""
     return type_url == _TYPE or type_url.startswith(f"{_TYPE}/")
 
 

@@ -86,7 +86,7 @@ class Interception:
         return self._delivery_status.types
 
     def intercepts(self, type_url: str) -> bool:
-        """Say whether responses of this type are for the agent."""
+        """Return whether responses of this type are for the agent."""
         return type_url in self._interceptors
 
     def subscriptions(self, dialect: Dialect) -> tuple[bytes, ...]:
@@ -109,7 +109,7 @@ class Interception:
         return tuple(name for name, each in every if isinstance(each, TakesSaved))
 
     def has_accepted(self, peeked: Response) -> bool:
-        """Say whether a response was accepted by an interceptor that can begin with it later."""
+        """Return whether a response was accepted by an interceptor that can begin with it later."""
         known = self._delivery_status.types.get(peeked.type_url)
         takes = isinstance(self._interceptors.get(peeked.type_url), TakesSaved)
         return takes and known is not None and known.acked and known.version == peeked.version

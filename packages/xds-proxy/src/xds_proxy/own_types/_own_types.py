@@ -152,7 +152,7 @@ class OwnTypes:
         return self._session.dialect, served.upstream.send
 
     def concerns(self, type_url: str) -> bool:
-        """Say whether responses of a type go here instead of to Envoy."""
+        """Return whether responses of a type go here instead of to Envoy."""
         return self._interception.intercepts(type_url) or not is_for_envoy(type_url)
 
     def take(self, response: bytes, peeked: Response) -> None:
@@ -196,5 +196,5 @@ class OwnTypes:
 
 
 def is_for_envoy(type_url: str) -> bool:
-    """Say whether responses of this type are relayed to Envoy."""
+    """Return whether responses of this type are relayed to Envoy."""
     return type_url.rpartition("/")[2].startswith(_FORWARDED)

@@ -227,7 +227,7 @@ def with_time_to_live(body: bytes) -> Resource | None:
 
 
 def only_prolongs(response: bytes) -> bool:
-    """Say whether a response in state of the world has nothing but resources without bodies.
+    """Return whether a response in state of the world has nothing but resources without bodies.
 
     It prolongs their times to live, and says nothing of others. Raises WireError.
     """

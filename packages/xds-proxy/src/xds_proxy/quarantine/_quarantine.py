@@ -120,7 +120,7 @@ class Quarantine:
         }
 
     def has(self, type_url: str, name: str, body: bytes) -> bool:
-        """Say whether this body is in quarantine, for whichever build."""
+        """Return whether this body is in quarantine, for whichever build."""
         entry = self.types.get(type_url, {}).get(name)
         return entry is not None and entry.digest == _digest(body)
 

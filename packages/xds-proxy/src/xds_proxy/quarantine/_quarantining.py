@@ -129,7 +129,7 @@ class Quarantining:
     # Writing to Envoy
 
     def concerns(self, response: ToEnvoy) -> bool:
-        """Say whether `before` has to be asked about a response."""
+        """Return whether `before` has to be asked about a response."""
         type_url = response.peeked.type_url
         return response.generation > 0 and (
             type_url in self._quarantine.types or self._in_parts.concerns(type_url)

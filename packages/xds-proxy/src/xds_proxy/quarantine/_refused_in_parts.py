@@ -52,7 +52,7 @@ class RefusedInParts:
         self._done: dict[str, _Done] = {}
 
     def concerns(self, type_url: str) -> bool:
-        """Say whether Envoy has not answered all parts of a type."""
+        """Return whether Envoy has not answered all parts of a type."""
         return type_url in self._parts
 
     def accepted(self, type_url: str) -> None:

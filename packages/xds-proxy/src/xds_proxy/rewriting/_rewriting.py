@@ -39,7 +39,7 @@ class Rewriter(Protocol):
     """
 
     def concerns(self, node: bytes, type_url: str) -> bool:
-        """Say whether responses of this type to this Envoy may have to be changed.
+        """Return whether responses of this type to this Envoy may have to be changed.
 
         node: Envoy's serialised `envoy.config.core.v3.Node`. Called on the event loop for each
         response: it must be quick.
@@ -96,7 +96,7 @@ class Rewriting:
         self._started: asyncio.Queue[str] = asyncio.Queue()
 
     def concerns(self, node: bytes, type_url: str) -> bool:
-        """Say whether a response of this type has to go this way."""
+        """Return whether a response of this type has to go this way."""
         return bool(self._rewriters) and (
             type_url in self._of_type or any(_concerns(r, node, type_url) for r in self._rewriters)
         )

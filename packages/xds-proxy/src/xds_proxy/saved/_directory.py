@@ -72,7 +72,7 @@ class SavedDirectory:
             os.close(descriptor)
 
     def has(self, name: str) -> bool:
-        """Whether there is a file of this name."""
+        """Return whether there is a file of this name."""
         return self._open(create=True) and os.access(name, os.F_OK, dir_fd=self._opened)
 
     def write(self, name: str, parts: Sequence[bytes]) -> None:
@@ -143,7 +143,7 @@ class SavedDirectory:
         return f"{'it' if found == self.path else found} is no directory; {right}"
 
     def _is_the_same(self) -> bool:
-        """Whether the path still leads to the directory that is open."""
+        """Return whether the path still leads to the directory that is open."""
         if self._opened is None:
             return False
         try:

@@ -231,7 +231,7 @@ class Feeding:
         return due - now
 
     def _lacks(self, type_url: str) -> bool:
-        """Whether Envoy asks for something of a type that has not been looked for."""
+        """Return whether Envoy asks for something of a type that has not been looked for."""
         known, names = self._types[type_url], self._subscription(type_url)
         if known.looked_for is None:
             return names is None or bool(names)

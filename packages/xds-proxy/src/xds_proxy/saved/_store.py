@@ -231,7 +231,7 @@ class Store:
 
 
 def can_be_saved(type_url: str) -> bool:
-    """Say whether a type may be saved: not secrets, and not one whose name makes no file name."""
+    """Return whether a type may be saved: no secrets, and none whose name makes no file name."""
     name = type_url.rpartition("/")[2]
     return not name.endswith(".Secret") and _TYPE_NAME.fullmatch(name) is not None
 

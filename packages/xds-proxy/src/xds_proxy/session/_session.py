@@ -58,7 +58,7 @@ class Session:
         self._subscription_bytes = 0
 
     def subscribed(self, type_url: str) -> bool:
-        """Say whether Envoy has asked for resources of a type."""
+        """Return whether Envoy has asked for resources of a type."""
         return type_url in self._types
 
     # From Envoy
@@ -235,7 +235,7 @@ class Session:
         return self.asked_for(type_url)
 
     def may_have(self, type_url: str, name: str) -> bool:
-        """Say whether Envoy may have a version of a resource, or get one that it has not answered.
+        """Return whether Envoy may have a version of a resource, or get one not answered yet.
 
         Raises WireError.
         """
@@ -303,7 +303,7 @@ class Session:
         return Answered(sent=sent, error=error, request=raw)
 
     def _comes_again(self, sent: Sent) -> bool:
-        """Say whether the upstream stream sends again what Envoy refuses of an earlier one's.
+        """Return whether the upstream stream sends again what Envoy refuses of an earlier one's.
 
         It was not told that Envoy has it. A resource that is gone meanwhile does not come again,
         and in delta its removal does not either, so the refusal would be in force for ever.

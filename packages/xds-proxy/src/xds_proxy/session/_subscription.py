@@ -154,7 +154,7 @@ class DeltaSubscription:
         return None if self.wildcard else frozenset(self._names)
 
     def subscribes_to(self, name: str) -> bool:
-        """Say whether a resource is asked for by its name, or with all."""
+        """Return whether a resource is asked for by its name, or with all."""
         return self.wildcard or name in self._names
 
     def names(self) -> frozenset[str]:
@@ -208,7 +208,7 @@ def held_versions(raw: bytes, request: Request) -> dict[str, str]:
 
 
 def _has_more(raw: bytes, request: Request) -> bool:
-    """Say whether a request has fields besides those that were read; quicker than to look."""
+    """Return whether a request has fields besides those that were read; quicker than to look."""
     read = 0
     for spans in request.changes.values():
         for start, end in spans:

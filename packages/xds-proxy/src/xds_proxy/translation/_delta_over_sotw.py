@@ -91,7 +91,7 @@ class _Subscription:
             self.has.update(request.versions)
 
     def is_complete(self, type_url: str) -> bool:
-        """Say whether each response has all resources of the type."""
+        """Return whether each response has all resources of the type."""
         return type_url in FULL_STATE or self.wildcard
 
     def rename(self, subscribe: Sequence[str], unsubscribe: Sequence[str]) -> None:
@@ -130,7 +130,7 @@ class _Subscription:
         return tuple(self.names)
 
     def answer(self, request: DeltaRequest) -> bool:
-        """Say whether a request answers a response that waits for that, and take note of it."""
+        """Return whether a request answers a response that waits for that, and take note of it."""
         if not request.nonce or all(each.nonce != request.nonce for each in self.unanswered):
             return False
         # Envoy answers in order, so it passes over the earlier ones. What these changed is in this
@@ -307,7 +307,7 @@ def _changes(changed: Iterable[Resource], gone: Iterable[str]) -> Mapping[str, s
 
 
 def _changes_what_envoy_has(request: DeltaRequest, subscription: _Subscription) -> bool:
-    """Say whether a request answers a response that replaced a resource by another."""
+    """Return whether a request answers a response that replaced a resource by another."""
     return any(
         version is not None and name in subscription.has
         for unanswered in subscription.unanswered

@@ -49,7 +49,7 @@ class SotwRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def read(cls, data: bytes) -> SotwRequest:
-        """Raises WireError."""
+        """Raise WireError."""
         found = scan(data, _IN_SOTW)
         return cls(
             type_url=text(data, found.get(_SOTW_TYPE_URL)),
@@ -90,7 +90,7 @@ class DeltaRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def read(cls, data: bytes) -> DeltaRequest:
-        """Raises WireError."""
+        """Raise WireError."""
         found = scan(data, _IN_DELTA)
         return cls(
             type_url=text(data, found.get(_DELTA_TYPE_URL)),

@@ -30,7 +30,7 @@ _VERSION_BYTES = 12
 
 
 def has_ttl(resource: Resource) -> bool:
-    """Say whether a delta resource has a time to live."""
+    """Return whether a delta resource has a time to live."""
     return bool(resource.more) and _TTL in scan(resource.more, frozenset({_TTL}))
 
 

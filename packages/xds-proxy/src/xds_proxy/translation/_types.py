@@ -30,5 +30,5 @@ NAMED_ONLY: Final = frozenset(
 
 
 def is_envoys(type_url: str) -> bool:
-    """Say whether Envoy defines this type, so that its resources have names."""
+    """Return whether Envoy defines this type, so that its resources have names."""
     return type_url.startswith(_PREFIX)

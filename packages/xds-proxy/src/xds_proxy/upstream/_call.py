@@ -217,6 +217,6 @@ class ControlPlaneCall:
 
 
 def _is_cancelled() -> bool:
-    """Say whether the running task is being cancelled, rather than the call alone."""
+    """Return whether the running task is being cancelled, rather than the call alone."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0

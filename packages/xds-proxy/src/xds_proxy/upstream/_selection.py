@@ -114,7 +114,7 @@ class Selection:
         return max(0.0, due_at - self._monotonic())
 
     def has_other(self, place: Place) -> bool:
-        """Say whether there is another place that is not known to fail."""
+        """Return whether there is another place that is not known to fail."""
         return any(not each.fails for each in self.places if each is not place)
 
     def failed(self, place: Place, reason: str, *, refused: bool = False) -> None:
@@ -147,7 +147,7 @@ class Selection:
         place.again.next(self._monotonic())
 
     def fails_for_long(self) -> bool:
-        """Say whether a place fails and is tried only now and then."""
+        """Return whether a place fails and is tried only now and then."""
         return any(place.fails and place.again.last_s >= _LONG_S for place in self.places)
 
     def to_look_at(self) -> tuple[Place, ...]:

@@ -31,7 +31,7 @@ def routes_of_scopes(scopes: Iterable[Resource]) -> frozenset[str]:
 
 
 def scopes_are_wanted(listeners: Iterable[Resource]) -> bool:
-    """Whether any listener gets its scoped routes over xDS."""
+    """Return whether any listener gets its scoped routes over xDS."""
     return any(
         manager.scoped_routes.HasField("scoped_rds")
         for listener in listeners

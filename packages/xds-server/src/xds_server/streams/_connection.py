@@ -167,7 +167,7 @@ class Connection(Generic[C]):
             self._worker.cancel()
 
     def watches(self, type_urls: AbstractSet[str]) -> bool:
-        """Whether the client wants any of these types."""
+        """Return whether the client wants any of these types."""
         return not type_urls.isdisjoint(self._state.subscriptions)
 
     @property

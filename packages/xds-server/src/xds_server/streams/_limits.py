@@ -30,7 +30,7 @@ _LISTS_OF_NAMES = 3  # subscribed to, given up, known from before
 
 
 def check_size(data: bytes, *, delta: bool, config: ServerConfig) -> None:
-    """Raises `BadRequest` if a request, its node or its lists of names are over the limits."""
+    """Raise `BadRequest` if a request, its node or its lists of names are over the limits."""
     if len(data) > config.max_request_bytes:
         raise _too_large("request", len(data), config.max_request_bytes, "max_request_bytes")
     if len(data) <= config.max_node_bytes:

@@ -77,7 +77,7 @@ class EffectiveConfig(NamedTuple):
     directory: Path
 
     def as_json(self) -> dict[str, JSON]:
-        """Returns `{section: {name: {"value": ..., "from": ...}}, "without_effect": {...}}`.
+        """Return `{section: {name: {"value": ..., "from": ...}}, "without_effect": {...}}`.
 
         The section `process` has the working directory and the user's id without where they come
         from: with them another process of this machine can read the same files.
@@ -91,7 +91,7 @@ class EffectiveConfig(NamedTuple):
         return described
 
     def as_text(self, *, defaults: bool = True) -> str:
-        """Returns YAML, with a comment behind each value that says where it comes from.
+        """Return YAML, with a comment behind each value that says where it comes from.
 
         defaults: whether values that were not set are shown; those of `results` always are.
         """
@@ -119,7 +119,7 @@ def effective_config(
     told: tuple[Told, ...],
     directory: Path,
 ) -> EffectiveConfig:
-    """Returns the configuration as it counts.
+    """Return the configuration as it counts.
 
     results: values that several settings together make, and what they are made of.
     """
@@ -194,7 +194,7 @@ def _key(name: str) -> str:
 
 
 def _flow(value: JSON) -> str:
-    """Returns the value as YAML has it on one line: JSON, or text without quotes."""
+    """Return the value as YAML has it on one line: JSON, or text without quotes."""
     if (
         isinstance(value, str)
         and value[:1].isalpha()

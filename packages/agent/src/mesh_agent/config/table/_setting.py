@@ -35,7 +35,7 @@ class Setting(NamedTuple):
     boolean: bool = False
 
     def is_silent(self, value: str) -> bool:
-        """Returns whether the value asks for no more than the agent does anyway."""
+        """Return whether the value asks for no more than the agent does anyway."""
         return not value or any(_same(value, each) for each in self.silent)
 
     def reason(self, value: str) -> str:

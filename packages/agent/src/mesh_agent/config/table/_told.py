@@ -21,7 +21,7 @@ _NEAREST = 0.8
 
 
 def variables_told(environ: Mapping[str, str]) -> tuple[tuple[Told, ...], tuple[str, ...]]:
-    """Returns the variables without effect, and a problem for each value that is refused."""
+    """Return the variables without effect, and a problem for each value that is refused."""
     from mesh_agent.config.table._setting import REFUSED, TOLD
     from mesh_agent.config.table._variables import VARIABLES
 
@@ -48,7 +48,7 @@ def variables_told(environ: Mapping[str, str]) -> tuple[tuple[Told, ...], tuple[
 
 
 def flags_told(passed: Sequence[tuple[str, str]]) -> tuple[Told, ...]:
-    """Returns the flags without effect, of flags and their values."""
+    """Return the flags without effect, of flags and their values."""
     if not passed:
         return ()
     from mesh_agent.config.table._flags import FLAGS

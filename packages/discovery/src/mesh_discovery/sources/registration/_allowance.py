@@ -13,7 +13,7 @@ class Allowance:
         self._at = 0.0
 
     def has_one(self, now: float) -> bool:
-        """Tell whether one more is allowed at a time (monotonic seconds)."""
+        """Return whether one more is allowed at a time (monotonic seconds)."""
         if now > self._at:
             grown = self._left + (now - self._at) * self._per_second
             self._left, self._at = min(float(self._burst), grown), now
@@ -24,6 +24,6 @@ class Allowance:
         self._left -= 1
 
     def is_full(self, now: float) -> bool:
-        """Tell whether it is as it was at first."""
+        """Return whether it is as it was at first."""
         self.has_one(now)
         return self._left >= self._burst

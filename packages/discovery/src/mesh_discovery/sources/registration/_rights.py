@@ -85,7 +85,7 @@ def reported_places(
 
 
 def _is_own(address: str, source: str) -> bool:
-    """Tell whether an address is that of the connection.
+    """Return whether an address is that of the connection.
 
     A connection over loopback is of this machine, which has all the addresses of loopback, and
     Linux takes 127.0.0.1 for its end of it whatever address the proxy has there.

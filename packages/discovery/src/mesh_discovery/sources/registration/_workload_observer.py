@@ -164,7 +164,7 @@ class WorkloadObserver:
         return found if registered is None else {*found, registered}
 
     def _is_anothers(self, place: Place) -> bool:
-        """Tell whether what is served at an address is of other accounts alone."""
+        """Return whether what is served at an address is of other accounts alone."""
         namespace, account, address = place
         served = self._model.by_address.get((namespace, address), ()) if self._model else ()
         return bool(served) and all(each.service_account != account for _, each in served)

@@ -70,7 +70,7 @@ class PatchSet:
         self.made_routes = KeptMade()
 
     def is_of(self, live: frozenset[Patch]) -> bool:
-        """Tell whether all of its patches are among some."""
+        """Return whether all of its patches are among some."""
         return all(each in live for part in self.patches for each in part)
 
 

@@ -277,7 +277,7 @@ def _domains(host: GovernedHost, proxy_domain: str, scope: Scope) -> tuple[str, 
 
 
 def _is_short_for_other(domains: tuple[str, ...], host: str, scope: Scope) -> bool:
-    """Tell whether one of the domains is another service's own host."""
+    """Return whether one of the domains is another service's own host."""
     return any(each in scope.services and each != host for each in domains)
 
 

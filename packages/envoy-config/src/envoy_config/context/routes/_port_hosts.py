@@ -122,7 +122,7 @@ class PortHosts:
         return [*map(_BODY, self.parts.values()), *self.unknown]
 
     def is_of(self, services: Sequence[Service]) -> bool:
-        """Tell whether services are the same but for their endpoints."""
+        """Return whether services are the same but for their endpoints."""
         changed = replacements(self.services, services)
         return changed is not None and all(
             old.without_endpoints() == new.without_endpoints() for old, new in changed
@@ -165,7 +165,7 @@ class PortHosts:
         )
 
     def _applied(self, virtual_service: VirtualService) -> bool:
-        """Tell whether a VirtualService has routes here; if it governs no host, it is unknown."""
+        """Return whether a VirtualService has routes here; if it governs no host, it is unknown."""
         names = self.index.governed.get(virtual_service, ())
         return any(self.parts[name].routes for name in names)
 

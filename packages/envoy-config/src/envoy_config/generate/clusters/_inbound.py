@@ -79,7 +79,7 @@ def _at(name: str, place: str, port: int) -> endpoint_pb2.ClusterLoadAssignment:
 
 
 def _is_local(place: str) -> bool:
-    """Tell whether connections to a place are never intercepted."""
+    """Return whether connections to a place are never intercepted."""
     return socket_path(place) is not None or place in LOOPBACKS.values()
 
 

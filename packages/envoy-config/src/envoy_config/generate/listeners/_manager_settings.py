@@ -100,7 +100,7 @@ def apply_settings(manager: _Manager, settings: ManagerSettings, side: Side) -> 
 
 
 def suppresses_debug_headers(settings: ManagerSettings) -> bool:
-    """Tell whether the router filter leaves out Envoy's x-envoy-... headers."""
+    """Return whether the router filter leaves out Envoy's x-envoy-... headers."""
     switch = settings.headers.envoy_debug_headers
     return switch is not None and bool(switch.disabled)
 

@@ -107,7 +107,7 @@ def cluster(target: Target, model: MeshModel) -> cluster_pb2.Cluster:
 
 
 def _uses_mutual_tls(target: Target, model: MeshModel) -> bool:
-    """Tell whether clients speak mutual TLS: as the rule says, else as the endpoints demand."""
+    """Return whether clients speak mutual TLS: as the rule says, else as the endpoints demand."""
     tls = target.policy.tls
     if tls is None:
         return proxyless_uses_mutual_tls(target.service, target.port, model)

@@ -49,7 +49,7 @@ def everything() -> route_components_pb2.RouteMatch:
 
 
 def is_catch_all(match: route_components_pb2.RouteMatch) -> bool:
-    """Tell whether a match is met by all requests, so that no later route is reached."""
+    """Return whether a match is met by all requests, so that no later route is reached."""
     return (match.prefix == "/" or match.safe_regex.regex in _ALL_PATHS) and not (
         match.headers or match.query_parameters or match.dynamic_metadata
     )

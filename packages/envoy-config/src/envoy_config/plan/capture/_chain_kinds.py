@@ -87,7 +87,7 @@ def chain_kinds(traffic: Traffic, mode: MutualTlsMode) -> tuple[ChainKind, ...]:
 
 
 def needs_tls_inspector(kinds: tuple[ChainKind, ...]) -> bool:
-    """Tell whether connections have to be looked at for TLS.
+    """Return whether connections have to be looked at for TLS.
 
     Without that, all of them count as plaintext: an application's own TLS reaches it.
     """
@@ -95,5 +95,5 @@ def needs_tls_inspector(kinds: tuple[ChainKind, ...]) -> bool:
 
 
 def needs_http_inspector(kinds: tuple[ChainKind, ...]) -> bool:
-    """Tell whether plaintext has to be looked at for requests."""
+    """Return whether plaintext has to be looked at for requests."""
     return any(each.alpn == PLAIN_HTTP for each in kinds)

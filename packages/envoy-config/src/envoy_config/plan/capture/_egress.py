@@ -41,7 +41,7 @@ class Egress:
         return self.number is not None
 
     def is_plain_for(self, service: Service) -> bool:
-        """Tell whether a service has the listeners here that it has without any rule."""
+        """Return whether a service has the listeners here that it has without any rule."""
         if self.has_port or self.bind or self.is_bound:
             return False
         return all(

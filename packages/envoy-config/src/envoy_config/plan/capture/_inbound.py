@@ -133,7 +133,7 @@ def plan_captured_inbound(
 
 
 def _is_own(port: CapturedPort, proxy: Proxy) -> bool:
-    """Tell whether a port leads to the proxy's own pages or its agent's."""
+    """Return whether a port leads to the proxy's own pages or its agent's."""
     number = port.number if port.app is None else port.app[1]
     return number in proxy.own_ports
 

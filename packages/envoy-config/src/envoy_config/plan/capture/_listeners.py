@@ -64,7 +64,7 @@ class IpVersions(NamedTuple):
         return tuple(WILDCARDS[each] for each in self.versions[1:])
 
     def has(self, address: str) -> bool:
-        """Tell whether the proxy can be connected to an address of this version."""
+        """Return whether the proxy can be connected to an address of this version."""
         return (IPV6 if ":" in address else IPV4) in self.versions
 
 

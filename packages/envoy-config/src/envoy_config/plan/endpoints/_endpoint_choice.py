@@ -52,7 +52,7 @@ def _is_sent(endpoint: Endpoint, service: Service, policy: Policy) -> bool:
 
 
 def _has_fitting_address(endpoint: Endpoint, found: Discovery) -> bool:
-    """Tell whether Envoy takes the address: it looks up names, and sends to IPs and sockets."""
+    """Return whether Envoy takes the address: it looks up names, and sends to IPs and sockets."""
     if not endpoint.address:
         return bool(endpoint.network)  # reached by the gateways there
     if is_looked_up(found):
@@ -66,7 +66,7 @@ def _is_ip(text: str) -> bool:
 
 
 def takes_mutual_tls(endpoint: Endpoint, port: Port, policy: Policy, model: MeshModel) -> bool:
-    """Tell whether clients speak the mesh's TLS to an endpoint, by its mode or by their rule."""
+    """Return whether clients speak the mesh's TLS to an endpoint, by its mode or by their rule."""
     if endpoint.is_network_gateway:
         return True
     if policy.tls is None:

@@ -16,7 +16,7 @@ Gateways = tuple[NetworkGateway, ...]
 
 
 def depends_on_network(service: Service, networks: Networks) -> bool:
-    """Tell whether clients in different networks have different ways to a service."""
+    """Return whether clients in different networks have different ways to a service."""
     return networks.have_gateways and any(
         each.network in networks.gateways for each in service.endpoints
     )

@@ -80,7 +80,7 @@ def _known_by_objects(model: MeshModel, namespace: str) -> Iterator[AccountWorkl
 
 
 def same_objects(old: MeshModel, new: MeshModel) -> bool:
-    """Tell whether workloads are known by the same objects in both, but for endpoints."""
+    """Return whether workloads are known by the same objects in both, but for endpoints."""
     before, after = old.made.inputs.cluster, new.made.inputs.cluster
     return (
         before.entries.by_namespace is after.entries.by_namespace

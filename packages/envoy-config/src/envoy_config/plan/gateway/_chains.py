@@ -173,7 +173,7 @@ def _narrowed(sni_hosts: Iterable[str], hosts: Sequence[str]) -> tuple[str, ...]
 
 
 def _applies(match: TlsMatch | TcpMatch, server: PlannedServer) -> bool:
-    """Tell whether a match holds at a server; at gateways the source of connections is no part."""
+    """Return whether a match holds at a server; at gateways, wherever connections come from."""
     return (not match.gateways or server.gateway_key in match.gateways) and (
         match.port is None or match.port == server.server.port.number
     )

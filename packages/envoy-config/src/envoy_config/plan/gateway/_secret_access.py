@@ -95,7 +95,7 @@ def _not_named(proxy: Proxy, accounts: Collection[str]) -> str:
 
 
 def names_its_routers(gateway: Gateway, namespace: str) -> bool:
-    """Tell whether a Gateway says which workloads are its routers, so that they get its keys.
+    """Return whether a Gateway says which workloads are its routers, so that they get its keys.
 
     One without a selector is for all workloads of the mesh. That is the word of its own namespace
     about its own workloads, and of no other's.

@@ -41,7 +41,7 @@ def unused_gateways(model: MeshModel) -> Iterator[Problem]:
 
 
 def same_gateways(old: MeshModel, new: MeshModel) -> bool:
-    """Tell whether `unused_gateways` finds the same in both, as far as can be told cheaply."""
+    """Return whether `unused_gateways` finds the same in both, as far as can be told cheaply."""
     return old.gateways is new.gateways and old.secrets is new.secrets and same_objects(old, new)
 
 
@@ -71,7 +71,7 @@ def _left_out(gateways: Gateways) -> frozenset[LeftOut]:
 
 
 def is_translated(item: ConfigObject) -> bool:
-    """Tell whether an object was made of others: no one wrote it as it is."""
+    """Return whether an object was made of others: no one wrote it as it is."""
     return any(key.startswith(_TRANSLATED) for key, _ in item.annotations)
 
 

@@ -61,7 +61,7 @@ class ConnectionRoutes:
         return sorted(found.values(), key=lambda each: self._order[id(each)])
 
     def applies(self, match: TlsMatch | TcpMatch, port: int) -> bool:
-        """Tell whether a match holds for the proxy's connections to a port."""
+        """Return whether a match holds for the proxy's connections to a port."""
         return (
             (not match.gateways or _MESH in match.gateways)
             and (match.port is None or match.port == port)
@@ -150,7 +150,7 @@ def _by_address(
 
 
 def _has(pattern: str, host: str) -> bool:
-    """Tell whether a host of a VirtualService is, or holds, a service's host."""
+    """Return whether a host of a VirtualService is, or holds, a service's host."""
     if not pattern.startswith("*"):
         return pattern == host
     rest = pattern[1:]

@@ -49,7 +49,7 @@ NO_AUTHORIZATION = Authorization(policies=(), trust_domains=(), provider=None)
 
 
 def is_dry_run(policy: Policy) -> bool:
-    """Tell whether a policy is tried out: it is counted what it would do."""
+    """Return whether a policy is tried out: it is counted what it would do."""
     return dict(policy.annotations).get(DRY_RUN, "").lower() in ("true", "t", "1")
 
 

@@ -60,7 +60,7 @@ class Patch:
         return self.operation is Operation.ADD or self.operation.is_insert
 
     def is_for(self, side: Context) -> bool:
-        """Tell whether it is for objects on a side of sidecars, or for those of gateways."""
+        """Return whether it is for objects on a side of sidecars, or for those of gateways."""
         return self.match.context in (Context.ANY, side)
 
 
@@ -135,7 +135,7 @@ _priority = attrgetter("spec.priority")
 
 
 def _is_matched(proxy: Proxy, wanted: ProxyMatch | None) -> bool:
-    """Tell whether the metadata of a proxy's node is as a patch wants it."""
+    """Return whether the metadata of a proxy's node is as a patch wants it."""
     if wanted is None:
         return True
     if wanted.proxy_version:

@@ -25,7 +25,7 @@ def unusable_providers(model: MeshModel) -> Iterator[Problem]:
 
 
 def same_providers(old: MeshModel, new: MeshModel) -> bool:
-    """Tell whether `unusable_providers` finds the same in both, if services are the same."""
+    """Return whether `unusable_providers` finds the same in both, if services are the same."""
     return old.workload_rules is new.workload_rules and old.mesh_config == new.mesh_config
 
 

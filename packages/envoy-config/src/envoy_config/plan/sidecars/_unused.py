@@ -44,7 +44,7 @@ def unused_sidecars(model: MeshModel, *, captured: bool) -> Iterator[Problem]:
 
 
 def same_sidecars(old: MeshModel, new: MeshModel) -> bool:
-    """Tell whether `unused_sidecars` finds the same in both, if their services are the same."""
+    """Return whether `unused_sidecars` finds the same in both, if their services are the same."""
     objects = old.rules.of_kind(SIDECAR), new.rules.of_kind(SIDECAR)
     return (
         old.sidecars is new.sidecars
@@ -54,7 +54,7 @@ def same_sidecars(old: MeshModel, new: MeshModel) -> bool:
 
 
 def _same_virtual_hosts(old: MeshModel, new: MeshModel) -> bool:
-    """Tell whether VirtualServices have the same hosts, for the same namespaces and gateways."""
+    """Return whether VirtualServices have the same hosts, for the same namespaces and gateways."""
     changed = edits(old.virtual_services.all, new.virtual_services.all)
     gone, come = (
         {(each.namespace, each.hosts, each.gateways, each.mesh_export_to) for each in some}

@@ -26,12 +26,12 @@ def levels(
 
 
 def is_about(match: ModeMatch | None, mode: WorkloadMode) -> bool:
-    """Tell whether an entry is about calls (CLIENT), or about callers (SERVER)."""
+    """Return whether an entry is about calls (CLIENT), or about callers (SERVER)."""
     return match is None or match.mode in (WorkloadMode.CLIENT_AND_SERVER, mode)
 
 
 def is_for_all(rule: WorkloadRule[TelemetrySpec]) -> bool:
-    """Tell whether an object is for all workloads that its namespace reaches."""
+    """Return whether an object is for all workloads that its namespace reaches."""
     selection = rule.spec.selection
     return not selection.labels and not selection.gateways
 

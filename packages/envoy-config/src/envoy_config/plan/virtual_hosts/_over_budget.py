@@ -23,7 +23,7 @@ def over_budget(model: MeshModel) -> Iterator[Problem]:
 
 
 def same_left_out(old: MeshModel, new: MeshModel) -> bool:
-    """Tell whether the same objects of two models are left out."""
+    """Return whether the same objects of two models are left out."""
     if not old.virtual_services.left_out and not new.virtual_services.left_out:
         return True
     return old.virtual_services is new.virtual_services

@@ -68,7 +68,7 @@ def service_target(found: PortService, scope: Scope) -> Target:
 
 
 def _has_own_alpn(scope: Scope, rule: Rule | None, port: int, subset: str) -> bool:
-    """Tell whether TLS to a cluster is not the mesh's, at proxies that say its protocols."""
+    """Return whether TLS to a cluster is not the mesh's, at proxies that say its protocols."""
     if rule is None or not (scope.captured or not scope.key.is_sidecar):
         return False
     tls = effective_policy(rule, port, subset, None).tls

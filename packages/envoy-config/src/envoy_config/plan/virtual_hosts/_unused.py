@@ -16,7 +16,7 @@ _ALL = "*"
 
 
 def is_delegate(item: ConfigObject) -> bool:
-    """Tell whether a VirtualService has no hosts: others delegate to it."""
+    """Return whether a VirtualService has no hosts: others delegate to it."""
     return isinstance(item.spec, VirtualServiceSpec) and not item.spec.hosts
 
 
@@ -62,7 +62,7 @@ def governed_by_others(
 
 
 def _always_applies(found: VirtualService) -> bool:
-    """Tell whether a VirtualService has a route at each sidecar and for each port."""
+    """Return whether a VirtualService has a route at each sidecar and for each port."""
     return any(
         not route.match
         or any(

@@ -162,7 +162,7 @@ def _addresses(values: Sequence[str], path: FieldPath) -> Iterator[Finding]:
 
 
 def _is_range(text: str) -> bool:
-    """Tell whether this is an address or a range; bits below the prefix mean nothing."""
+    """Return whether this is an address or a range; bits below the prefix mean nothing."""
     address, slash, length = text.partition("/")
     if not is_ip(address):
         return False

@@ -10,7 +10,7 @@ _ONE, _ANY = "{*}", "{**}"
 
 
 def is_template(path: str) -> bool:
-    """Tell whether a path has operators."""
+    """Return whether a path has operators."""
     return _ONE in path or _ANY in path
 
 

@@ -97,7 +97,7 @@ def _asterisks(values: Sequence[str], path: FieldPath) -> Iterator[Finding]:
 
 
 def _looks_at_requests_alone(rule: Rule) -> bool:
-    """Tell whether all that a rule looks at is left out where connections are not HTTP."""
+    """Return whether all that a rule looks at is left out where connections are not HTTP."""
     if rule.when or not (rule.from_ or rule.to):
         return False
     sources = [each.source for each in rule.from_ or () if each.source is not None]

@@ -40,5 +40,5 @@ def private_parts(value: Value, path: FieldPath) -> Iterator[tuple[FieldPath, st
 
 
 def has_private_parts(value: Value) -> bool:
-    """Tell whether a value names what only Istio's Envoy has."""
+    """Return whether a value names what only Istio's Envoy has."""
     return next(private_parts(value, ()), None) is not None

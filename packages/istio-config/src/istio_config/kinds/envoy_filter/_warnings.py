@@ -85,7 +85,7 @@ def _patch(patch: ConfigPatch, path: FieldPath) -> Iterator[Finding]:
 
 
 def _has_config(value: Value) -> bool:
-    """Tell whether the value of a filter has a configuration, or says where to get it."""
+    """Return whether the value of a filter has a configuration, or says where to get it."""
     names = ("typed_config", "typedConfig", "config_discovery", "configDiscovery")
     return isinstance(value, dict) and any(value.get(each) is not None for each in names)
 

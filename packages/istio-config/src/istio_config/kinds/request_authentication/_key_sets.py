@@ -35,7 +35,7 @@ def check_key_set(text: str | bytes) -> None:
 
 
 def has_private_parts(text: str) -> bool:
-    """Tell whether a key set, which anyone may read, has parts of private keys in it."""
+    """Return whether a key set, which anyone may read, has parts of private keys in it."""
     try:
         return any(not _PRIVATE.isdisjoint(key) for key in _keys(text))
     except KeySetError:

@@ -53,7 +53,7 @@ def warnings(spec: ServiceEntrySpec, metadata: Metadata) -> Iterator[Finding]:
 
 
 def _without_address(spec: ServiceEntrySpec, metadata: Metadata) -> bool:
-    """Tell whether a service has no address, and gets none allocated."""
+    """Return whether a service has no address, and gets none allocated."""
     if spec.addresses or spec.resolution is Resolution.DYNAMIC_DNS:
         return False
     return (

@@ -70,7 +70,7 @@ def warnings(spec: TelemetrySpec, _metadata: Metadata) -> Iterator[Finding]:
 
 
 def _only_disables(metrics: Metrics) -> bool:
-    """Tell whether it asks for nothing but what is so anyway: that metrics are not made."""
+    """Return whether it asks for nothing but what is so anyway: that metrics are not made."""
     return bool(metrics.overrides) and all(
         each.disabled and not each.tag_overrides for each in metrics.overrides
     )

@@ -50,7 +50,7 @@ def covered_matches(routes: tuple[HttpRoute, ...]) -> Iterator[Covered]:
 
 
 def is_catch_all(match: HttpMatch) -> bool:
-    """Tell whether every request of the proxies that the match is for meets it."""
+    """Return whether every request of the proxies that the match is for meets it."""
     return _key(match) == _ALL and not (
         match.headers
         or match.without_headers
@@ -96,7 +96,7 @@ def _keys_that_cover(match: HttpMatch) -> Iterator[tuple[str, str]]:
 
 
 def _covers(earlier: HttpMatch, later: HttpMatch) -> bool:
-    """Tell whether all conditions of a match hold when those of another, of a like path, do."""
+    """Return whether all conditions of a match hold when those of another, of a like path, do."""
     return (
         (earlier.port is None or earlier.port == later.port)
         and _sources_cover(earlier, later)

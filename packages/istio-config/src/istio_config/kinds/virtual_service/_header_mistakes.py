@@ -14,7 +14,7 @@ _NAME = "is not the name of a header; it may have letters, digits and !#$%&'*+.^
 
 
 def names_authority(name: str) -> bool:
-    """Tell whether an operation on this header changes the request's authority."""
+    """Return whether an operation on this header changes the request's authority."""
     return name.lower() in (AUTHORITY, "host")
 
 

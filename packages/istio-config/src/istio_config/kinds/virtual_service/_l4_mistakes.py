@@ -69,5 +69,5 @@ def _subnet_mistakes(subnets: Iterable[str], path: FieldPath) -> Iterator[Findin
 
 
 def sni_is_ip(host: str) -> bool:
-    """Tell whether an SNI can't be sent: clients send none for addresses."""
+    """Return whether an SNI can't be sent: clients send none for addresses."""
     return is_ip(host)

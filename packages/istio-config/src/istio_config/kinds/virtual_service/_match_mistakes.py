@@ -29,7 +29,7 @@ def claim_path(name: str) -> tuple[str, ...] | None:
 
 
 def names_claim(name: str) -> bool:
-    """Tell whether a header of this name in a match means a claim of a token."""
+    """Return whether a header of this name in a match means a claim of a token."""
     return name.lower().startswith(CLAIMS)
 
 

@@ -49,5 +49,5 @@ RETRY_CONDITIONS = (
 
 
 def is_http_status(status: int) -> bool:
-    """Tell whether Envoy can answer with this status."""
+    """Return whether Envoy can answer with this status."""
     return 200 <= status <= 599

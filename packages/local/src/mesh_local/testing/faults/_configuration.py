@@ -111,7 +111,7 @@ class Configuration:
         await self._until(self._is_settled, "not every proxy has it")
 
     async def _is_settled(self) -> bool:
-        """Whether every running proxy has accepted all that there is for it."""
+        """Return whether every running proxy has accepted all that there is for it."""
         clients = await self._page("/debug/syncz")
         if any(lags(client) for client in clients):
             return False
@@ -158,5 +158,5 @@ async def _answered(holds: Callable[[], Awaitable[bool]]) -> bool:
 
 
 def runs(workload: RunningWorkload) -> bool:
-    """Whether a workload's agent is there to have configuration."""
+    """Return whether a workload's agent is there to have configuration."""
     return workload.agent.state is not ChildState.ENDED

@@ -107,7 +107,7 @@ async def _is_back(mesh: RunningMesh, part: Part, pid: int) -> bool:
 
 
 async def _has_envoy(workload: RunningWorkload, *, but: int | None) -> bool:
-    """Whether a workload is ready, with another Envoy than the one of this pid."""
+    """Return whether a workload is ready, with another Envoy than the one of this pid."""
     status = await fetch_status(workload.instance.addresses.inbound)
     if status is None or not status.ready:
         return False
@@ -115,7 +115,7 @@ async def _has_envoy(workload: RunningWorkload, *, but: int | None) -> bool:
 
 
 async def _control_plane_is_back(mesh: RunningMesh) -> bool:
-    """Whether it is ready, and all agents that run are connected to it."""
+    """Return whether it is ready, and all agents that run are connected to it."""
     plan = mesh.plan
     try:
         answer = await fetch(plan.block.control_plane, plan.http_port, target="/ready")
