@@ -7,6 +7,9 @@ another package, tests included; no folder of a package holds more modules than 
 in, and imports between folders run in one direction only, at any depth, as those between the
 modules of a folder do; what a package imports is what it declares (deptry).
 
+A package with `folders-have-faces = true` in its `tool.mesh` imports what is in one of its folders,
+from outside it, by the folder's public modules only, as other packages do.
+
 The order of a package's folders and of the modules beside them is `tool.mesh.layers` in its own
 pyproject.toml, the topmost first. A layer is `a`, or `a | b` for two that don't import each other,
 or `a : b` for two that may. `tool.mesh.layers-below` has the same for each folder that has folders
@@ -37,7 +40,12 @@ def main(root: Path) -> int:
     table: Table = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["mesh"][
         "may-import"
     ]
-    mistakes = [*table_mistakes(root, table), *private_imports(root), *folder_mistakes(root)]
+    mistakes = [
+        *table_mistakes(root, table),
+        *private_imports(root),
+        *imports_past_faces(root),
+        *folder_mistakes(root),
+    ]
     for mistake in mistakes:
         print(f"boundaries: {mistake}", file=sys.stderr)
     kept = [not mistakes, imports_keep_to(root, table), declared_is_imported(root)]
@@ -71,6 +79,21 @@ def private_imports(root: Path) -> Iterator[str]:
                 if top in ours and top != owner and any(_is_private(part) for part in below):
                     place = f"{file.relative_to(root)}:{line}"
                     yield f"{place} imports {name}, which is private to {top}"
+
+
+def imports_past_faces(root: Path) -> Iterator[str]:
+    """Find imports of a folder's private modules from outside it, in packages that have none."""
+    for package in packages(root):
+        if not _settings(package).get("folders-have-faces", False):
+            continue
+        for file in sorted((package.source / package.import_name).rglob("*.py")):
+            inside = file.relative_to(package.source).parent.parts
+            for line, name in _imported_names(file):
+                parts = name.split(".")
+                depth = next((at for at, each in enumerate(parts) if _is_private(each)), 0)
+                if parts[0] == package.import_name and tuple(parts[:depth]) != inside[:depth]:
+                    where = f"{file.relative_to(root)}:{line}"
+                    yield f"{where} imports {name}, which is private to {'.'.join(parts[:depth])}"
 
 
 def _imported_names(file: Path) -> Iterator[tuple[int, str]]:

@@ -212,6 +212,18 @@ def test_every_form_of_a_private_import_is_found(copy: Path, where: str, line: s
     assert "private to mesh_lifecycle" in found
 
 
+def test_import_past_the_face_of_a_folder_is_found(copy: Path) -> None:
+    file = copy / "packages/xds-proxy/src/xds_proxy/_relay.py"
+    append(file, "from xds_proxy.session._new import Thing")
+    assert list(boundaries.imports_past_faces(copy)) == []
+    settings = copy / "packages/xds-proxy/pyproject.toml"
+    text = settings.read_text()
+    settings.write_text(text.replace("[tool.mesh]", "[tool.mesh]\nfolders-have-faces = true"))
+    found = list(boundaries.imports_past_faces(copy))
+    assert any("_relay.py" in each and "xds_proxy.session._new.Thing" in each for each in found)
+    assert all("is private to xds_proxy." in each for each in found)
+
+
 def test_package_may_import_its_own_private_modules(copy: Path) -> None:
     (copy / "packages/lifecycle/tests/test_planted.py").write_text(
         "from mesh_lifecycle import __version__\nfrom mesh_lifecycle._backoff import Backoff"

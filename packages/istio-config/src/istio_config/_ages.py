@@ -10,8 +10,8 @@ from dataclasses import replace
 from istio_config._file_content import FileContent
 from istio_config._objects import ConfigObject
 from istio_config._seniority import BY_NAME, Seniority, date_of
-from istio_config.kinds.kubernetes._cluster_objects import NAMESPACE
-from istio_config.kinds.mesh_config._spec import MeshConfigSpec
+from istio_config.kinds.kubernetes import NAMESPACE
+from istio_config.kinds.mesh_config import MeshConfigSpec
 from mesh_configfile import Problem
 
 _SHARED = frozenset(

@@ -16,7 +16,7 @@ from istio_config._objects import (
     read_object,
     read_single,
 )
-from istio_config.kinds.mesh_config._spec import MeshConfigSpec
+from istio_config.kinds.mesh_config import MeshConfigSpec
 from istio_config.kinds.mesh_networks import MeshNetworksSpec
 from istio_config.kinds.registry import AnyKind
 from mesh_configfile import Document, Problem, document_texts, read_documents

@@ -8,18 +8,22 @@ import msgspec
 
 from istio_config._origins import InFile, Origin
 from istio_config._seniority import BY_NAME
-from istio_config.kinds._foreign_kinds import FOREIGN, is_foreign_kind
-from istio_config.kinds._unsupported_kinds import UNSUPPORTED_KINDS, is_unsupported_kind
 from istio_config.kinds.kind import Body, decoded
-from istio_config.kinds.mesh_config._kind import MESH_CONFIG
-from istio_config.kinds.mesh_config._without_effect import (
+from istio_config.kinds.mesh_config import (
     AGENT_FIELDS,
     DEFAULT_CONFIG_FIELDS,
+    MESH_CONFIG,
     MESH_FIELDS,
 )
 from istio_config.kinds.metadata import Metadata
 from istio_config.kinds.registry import KIND_NAMES, AnyKind, find_kind
-from istio_config.kinds.service_entry._kind import SERVICE_ENTRY
+from istio_config.kinds.service_entry import SERVICE_ENTRY
+from istio_config.kinds.unread_kinds import (
+    FOREIGN,
+    UNSUPPORTED_KINDS,
+    is_foreign_kind,
+    is_unsupported_kind,
+)
 from mesh_configfile import Document, FieldPath, Problem, Value, field_name, suggestion
 from mesh_configfile.mending import mended, restored
 from mesh_configfile.shapes import Finding, decode

@@ -12,7 +12,7 @@ Where one hand writes all files, as it is with exports of a cluster, all timesta
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from istio_config.kinds.mesh_config._spec import MeshConfigSpec
+from istio_config.kinds.mesh_config import MeshConfigSpec
 
 _UNDATED = "9999"
 _BETWEEN = "\0"

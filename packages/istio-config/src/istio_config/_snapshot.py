@@ -8,10 +8,9 @@ from typing import NamedTuple
 from istio_config._file_content import FileContent
 from istio_config._objects import ConfigObject
 from istio_config.edits import edits
-from istio_config.kinds._foreign_kinds import FOREIGN
-from istio_config.kinds.mesh_config._kind import MESH_CONFIG
-from istio_config.kinds.mesh_config._spec import MeshConfigSpec
+from istio_config.kinds.mesh_config import MESH_CONFIG, MeshConfigSpec
 from istio_config.kinds.registry import AnyKind
+from istio_config.kinds.unread_kinds import FOREIGN
 from mesh_configfile import Problem
 
 _FEW = 100

@@ -1,8 +1,8 @@
 """Envoy's API by reflection: types by their names, messages of plain data, and constraints."""
 
 from istio_config.envoy_api._constraints import constraint_mistakes
-from istio_config.envoy_api._message_types import content_type, find_type, unpacked
-from istio_config.envoy_api._plain_data import message_of
+from istio_config.envoy_api._message_types import TYPED_STRUCTS, content_type, find_type, unpacked
+from istio_config.envoy_api._plain_data import message_differences, message_of
 from istio_config.envoy_api._upstream_checks import (
     balancing_policy,
     is_ip,
@@ -12,12 +12,14 @@ from istio_config.envoy_api._upstream_checks import (
 from istio_config.type_urls import type_in
 
 __all__ = [
-    "message_of",
-    "find_type",
+    "TYPED_STRUCTS",
     "balancing_policy",
     "constraint_mistakes",
     "content_type",
+    "find_type",
     "is_ip",
+    "message_differences",
+    "message_of",
     "ring_mistake",
     "table_mistake",
     "type_in",

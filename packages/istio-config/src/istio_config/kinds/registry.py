@@ -3,26 +3,29 @@
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
-from istio_config.kinds.authorization_policy._kind import AUTHORIZATION_POLICY
-from istio_config.kinds.destination_rule._kind import DESTINATION_RULE
-from istio_config.kinds.envoy_filter._kind import ENVOY_FILTER
-from istio_config.kinds.gateway._kind import GATEWAY
-from istio_config.kinds.gateway_api._kinds import GATEWAY_API_KINDS
+from istio_config.kinds.authorization_policy import AUTHORIZATION_POLICY
+from istio_config.kinds.destination_rule import DESTINATION_RULE
+from istio_config.kinds.envoy_filter import ENVOY_FILTER
+from istio_config.kinds.gateway import GATEWAY
+from istio_config.kinds.gateway_api import GATEWAY_API_KINDS
 from istio_config.kinds.kind import Kind
-from istio_config.kinds.kubernetes._cluster_objects import NAMESPACE, NODE
-from istio_config.kinds.kubernetes._endpoint_slice import ENDPOINT_SLICE
-from istio_config.kinds.kubernetes._endpoints import ENDPOINTS
-from istio_config.kinds.kubernetes._pod import POD
-from istio_config.kinds.kubernetes._secret import SECRET
-from istio_config.kinds.kubernetes._service import KUBERNETES_SERVICE
-from istio_config.kinds.mesh_config._kind import MESH_CONFIG
+from istio_config.kinds.kubernetes import (
+    ENDPOINT_SLICE,
+    ENDPOINTS,
+    KUBERNETES_SERVICE,
+    NAMESPACE,
+    NODE,
+    POD,
+    SECRET,
+)
+from istio_config.kinds.mesh_config import MESH_CONFIG
 from istio_config.kinds.mesh_networks import MESH_NETWORKS
 from istio_config.kinds.peer_authentication import PEER_AUTHENTICATION
-from istio_config.kinds.request_authentication._kind import REQUEST_AUTHENTICATION
-from istio_config.kinds.service_entry._kind import SERVICE_ENTRY
-from istio_config.kinds.sidecar._kind import SIDECAR
-from istio_config.kinds.telemetry._kind import TELEMETRY
-from istio_config.kinds.virtual_service._kind import VIRTUAL_SERVICE
+from istio_config.kinds.request_authentication import REQUEST_AUTHENTICATION
+from istio_config.kinds.service_entry import SERVICE_ENTRY
+from istio_config.kinds.sidecar import SIDECAR
+from istio_config.kinds.telemetry import TELEMETRY
+from istio_config.kinds.virtual_service import VIRTUAL_SERVICE
 from istio_config.kinds.workload_entry import WORKLOAD_ENTRY
 from istio_config.kinds.workload_group import WORKLOAD_GROUP
 

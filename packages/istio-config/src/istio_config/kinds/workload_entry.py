@@ -12,7 +12,7 @@ from istio_config.addresses import is_host, is_ip, socket_path
 from istio_config.kinds.checks import label_mistakes
 from istio_config.kinds.fields import Labels, PortNumber, SpecFields
 from istio_config.kinds.kind import Kind
-from istio_config.kinds.kubernetes._kubernetes_fields import KubernetesFields
+from istio_config.kinds.kubernetes import KubernetesFields
 from istio_config.kinds.metadata import Metadata
 from istio_config.proxy_ports import proxy_port_warning
 from mesh_configfile.shapes import Finding

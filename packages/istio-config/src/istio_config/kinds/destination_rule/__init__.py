@@ -17,7 +17,9 @@ from istio_config.kinds.destination_rule._load_balancer import (
     Warmup,
 )
 from istio_config.kinds.destination_rule._locality import Distribute, Failover, LocalityLbSetting
+from istio_config.kinds.destination_rule._locality_mistakes import locality_mistakes
 from istio_config.kinds.destination_rule._outlier_detection import OutlierDetection
+from istio_config.kinds.destination_rule._pool_mistakes import outlier_mistakes, pool_mistakes
 from istio_config.kinds.destination_rule._spec import (
     DestinationRuleSpec,
     PortTrafficPolicy,
@@ -55,4 +57,7 @@ __all__ = [
     "TrafficPolicy",
     "Tunnel",
     "Warmup",
+    "locality_mistakes",
+    "outlier_mistakes",
+    "pool_mistakes",
 ]

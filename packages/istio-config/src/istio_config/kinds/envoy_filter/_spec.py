@@ -9,7 +9,7 @@ import msgspec
 
 from istio_config.kinds.fields import Labels, PortNumber, SpecFields, Unchecked
 from istio_config.kinds.selection import Selection, TargetRef
-from istio_config.kinds.service_entry._spec import Selector
+from istio_config.kinds.service_entry import Selector
 
 
 class ApplyTo(StrEnum):

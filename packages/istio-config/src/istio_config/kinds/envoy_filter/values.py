@@ -5,9 +5,13 @@ from collections.abc import Iterator, Mapping
 from google.protobuf.descriptor import Descriptor
 from google.protobuf.message import Message
 
-from istio_config.envoy_api._constraints import constraint_mistakes
-from istio_config.envoy_api._message_types import TYPED_STRUCTS, find_type
-from istio_config.envoy_api._plain_data import message_differences, message_of
+from istio_config.envoy_api import (
+    TYPED_STRUCTS,
+    constraint_mistakes,
+    find_type,
+    message_differences,
+    message_of,
+)
 from istio_config.kinds.envoy_filter._spec import ApplyTo, ConfigPatch
 from istio_config.type_urls import type_in
 from mesh_configfile import FieldPath, Value

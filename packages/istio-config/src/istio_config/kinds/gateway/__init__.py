@@ -10,7 +10,7 @@ from istio_config.kinds.gateway._spec import (
     TlsMode,
     TlsProtocol,
 )
-from istio_config.kinds.gateway._tls_rules import CIPHERS, MOST_CERTIFICATES
+from istio_config.kinds.gateway._tls_rules import CIPHERS, MOST_CERTIFICATES, tls_mistakes
 
 __all__ = [
     "CIPHERS",
@@ -24,4 +24,5 @@ __all__ = [
     "TlsMode",
     "TlsProtocol",
     "parse_server_host",
+    "tls_mistakes",
 ]

@@ -12,6 +12,7 @@ from istio_config.kinds.kubernetes._endpoint_slice import (
     TargetReference,
 )
 from istio_config.kinds.kubernetes._endpoints import ENDPOINTS, EndpointAddress, EndpointsFields
+from istio_config.kinds.kubernetes._kubernetes_fields import KubernetesFields
 from istio_config.kinds.kubernetes._pod import POD, PodSpec, PodStatus
 from istio_config.kinds.kubernetes._secret import SECRET, SecretFields
 from istio_config.kinds.kubernetes._service import (
@@ -43,6 +44,7 @@ __all__ = [
     "InternalTrafficPolicy",
     "IpFamily",
     "KUBERNETES_SERVICE",
+    "KubernetesFields",
     "KubernetesPort",
     "KubernetesServiceSpec",
     "KubernetesServiceStatus",

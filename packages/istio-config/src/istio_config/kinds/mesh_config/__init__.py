@@ -27,12 +27,18 @@ from istio_config.kinds.mesh_config._spec import (
     MeshTls,
     TrafficPolicyMode,
 )
+from istio_config.kinds.mesh_config._without_effect import (
+    AGENT_FIELDS,
+    DEFAULT_CONFIG_FIELDS,
+    MESH_FIELDS,
+)
 
 __all__ = [
-    "ServerHeader",
+    "AGENT_FIELDS",
     "ClientCertDetails",
     "ConnectionProfile",
     "ConnectionSettings",
+    "DEFAULT_CONFIG_FIELDS",
     "DRAIN_TIME",
     "EscapedSlashesAction",
     "GatewayTopology",
@@ -41,12 +47,14 @@ __all__ = [
     "LeastTlsVersion",
     "LogEncoding",
     "MESH_CONFIG",
+    "MESH_FIELDS",
     "MeshConfigSpec",
     "MeshH2UpgradePolicy",
     "MeshTls",
     "ProxyConfig",
     "ProxyHeaders",
     "ProxyTracing",
+    "ServerHeader",
     "TrafficPolicyMode",
     "UnderscoresAction",
     "drain_time",

@@ -5,22 +5,26 @@ import re
 from collections.abc import Iterator
 
 from istio_config.kinds.checks import duration_mistake, export_to_mistakes, is_wildcard_host
-from istio_config.kinds.destination_rule._connection_pool import ConnectionPool, TcpSettings
-from istio_config.kinds.destination_rule._locality_mistakes import locality_mistakes
-from istio_config.kinds.destination_rule._pool_mistakes import outlier_mistakes, pool_mistakes
-from istio_config.kinds.formats._commands import OF_LOGS, format_mistake
-from istio_config.kinds.gateway._tls_rules import CIPHERS
+from istio_config.kinds.destination_rule import (
+    ConnectionPool,
+    TcpSettings,
+    locality_mistakes,
+    outlier_mistakes,
+    pool_mistakes,
+)
+from istio_config.kinds.formats import OF_LOGS, format_mistake
+from istio_config.kinds.gateway import CIPHERS
 from istio_config.kinds.kind import Kind
 from istio_config.kinds.mesh_config._proxy_config import proxy_config_mistakes
 from istio_config.kinds.mesh_config._spec import LogEncoding, MeshConfigSpec, MeshTls
-from istio_config.kinds.mesh_config.providers._log_mistakes import label_mistakes
-from istio_config.kinds.mesh_config.providers._mistakes import (
+from istio_config.kinds.mesh_config.providers import (
     default_mistakes,
+    label_mistakes,
     provider_mistakes,
     provider_warnings,
 )
 from istio_config.kinds.metadata import Metadata
-from istio_config.kinds.virtual_service._action_mistakes import retry_mistakes
+from istio_config.kinds.virtual_service import retry_mistakes
 from mesh_configfile import FieldPath
 from mesh_configfile.shapes import Finding
 from mesh_identity import InvalidSpiffeId, checked_trust_domain

@@ -14,7 +14,7 @@ import msgspec
 from istio_config.addresses import split_host_port
 from istio_config.kinds.checks import duration_mistake
 from istio_config.kinds.fields import SpecFields, Unchecked
-from istio_config.kinds.formats._commands import header_value_mistake
+from istio_config.kinds.formats import header_value_mistake
 from istio_config.kinds.mesh_config._interception import InterceptionMode
 from mesh_configfile import Duration
 from mesh_configfile.shapes import Finding

@@ -8,13 +8,16 @@ from typing import Annotated, TypeAlias
 
 import msgspec
 
-from istio_config.kinds.destination_rule._connection_pool import ConnectionPool, TcpKeepalive
-from istio_config.kinds.destination_rule._locality import LocalityLbSetting
-from istio_config.kinds.destination_rule._outlier_detection import OutlierDetection
+from istio_config.kinds.destination_rule import (
+    ConnectionPool,
+    LocalityLbSetting,
+    OutlierDetection,
+    TcpKeepalive,
+)
 from istio_config.kinds.fields import PortNumber, SpecFields, Text
 from istio_config.kinds.mesh_config._proxy_config import ProxyConfig
-from istio_config.kinds.mesh_config.providers._provider import DefaultProviders, ExtensionProvider
-from istio_config.kinds.virtual_service._actions import HttpRetry
+from istio_config.kinds.mesh_config.providers import DefaultProviders, ExtensionProvider
+from istio_config.kinds.virtual_service import HttpRetry
 from mesh_configfile import Duration
 
 _ListenPort: TypeAlias = Annotated[int, msgspec.Meta(ge=-1, le=65535)]

@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator
 
-from istio_config.kinds.gateway._spec import ServerTlsSettings, TlsMode
-from istio_config.kinds.gateway._tls_rules import tls_mistakes
+from istio_config.kinds.gateway import ServerTlsSettings, TlsMode, tls_mistakes
 from istio_config.kinds.sidecar._spec import SidecarPort
 from mesh_configfile.shapes import Finding
 

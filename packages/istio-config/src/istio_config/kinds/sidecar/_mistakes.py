@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from istio_config.addresses import UNIX, is_host, is_ip, socket_path
 from istio_config.kinds.checks import is_dns_label, label_mistakes, port_name_warning
-from istio_config.kinds.destination_rule._pool_mistakes import pool_mistakes
+from istio_config.kinds.destination_rule import pool_mistakes
 from istio_config.kinds.metadata import Metadata
 from istio_config.kinds.protocol import PROTOCOL_NAMES, Protocol
 from istio_config.kinds.sidecar._default_endpoint import (

@@ -8,12 +8,12 @@ from typing import Annotated, TypeAlias
 
 import msgspec
 
-from istio_config.kinds.destination_rule._connection_pool import ConnectionPool
+from istio_config.kinds.destination_rule import ConnectionPool
 from istio_config.kinds.fields import PortNumber, SpecFields
-from istio_config.kinds.gateway._spec import ServerTlsSettings
+from istio_config.kinds.gateway import ServerTlsSettings
 from istio_config.kinds.protocol import Protocol
-from istio_config.kinds.service_entry._spec import Selector
-from istio_config.kinds.virtual_service._destinations import Destination
+from istio_config.kinds.service_entry import Selector
+from istio_config.kinds.virtual_service import Destination
 
 SidecarPortNumber: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=65535)]
 """Zero is for listeners that are bound to a Unix socket."""

@@ -3,8 +3,13 @@
 from collections.abc import Iterator, Sequence
 
 from istio_config.kinds.checks import duration_mistake, is_header_name, percent_mistake
-from istio_config.kinds.formats._commands import OF_TAGS, format_mistake
-from istio_config.kinds.formats._expressions import ATTRIBUTES, expression_mistake, unknown_names
+from istio_config.kinds.formats import (
+    ATTRIBUTES,
+    OF_TAGS,
+    expression_mistake,
+    format_mistake,
+    unknown_names,
+)
 from istio_config.kinds.metadata import Metadata
 from istio_config.kinds.selection import selection_mistakes
 from istio_config.kinds.telemetry._spec import (

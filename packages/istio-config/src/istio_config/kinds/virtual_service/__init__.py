@@ -1,5 +1,6 @@
 """VirtualService: how requests and connections to hosts are routed."""
 
+from istio_config.kinds.virtual_service._action_mistakes import retry_mistakes
 from istio_config.kinds.virtual_service._actions import (
     Abort,
     CorsPolicy,
@@ -70,4 +71,5 @@ __all__ = [
     "expressions",
     "names_authority",
     "names_claim",
+    "retry_mistakes",
 ]

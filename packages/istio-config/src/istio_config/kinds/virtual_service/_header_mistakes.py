@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from istio_config.kinds.checks import is_header_name
-from istio_config.kinds.formats._commands import header_value_mistake
+from istio_config.kinds.formats import header_value_mistake
 from istio_config.kinds.virtual_service._actions import HttpRewrite
 from istio_config.kinds.virtual_service._destinations import Headers
 from mesh_configfile import FieldPath

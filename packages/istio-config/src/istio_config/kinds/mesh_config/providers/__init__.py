@@ -5,14 +5,21 @@ from istio_config.kinds.mesh_config.providers._authorizers import (
     HttpAuthorizer,
     RequestBodyInCheck,
 )
+from istio_config.kinds.mesh_config.providers._log_mistakes import label_mistakes
 from istio_config.kinds.mesh_config.providers._loggers import (
     FileLog,
     HttpLogService,
     OtelLogService,
     TcpLogService,
 )
+from istio_config.kinds.mesh_config.providers._mistakes import (
+    default_mistakes,
+    provider_mistakes,
+    provider_warnings,
+)
 from istio_config.kinds.mesh_config.providers._provider import (
     Authorizer,
+    DefaultProviders,
     ExtensionProvider,
     Logger,
     Tracer,
@@ -29,6 +36,7 @@ from istio_config.kinds.mesh_config.providers._tracers import (
 __all__ = [
     "Authorizer",
     "Datadog",
+    "DefaultProviders",
     "ExtensionProvider",
     "FileLog",
     "GrpcAuthorizer",
@@ -44,4 +52,8 @@ __all__ = [
     "TraceContext",
     "Tracer",
     "Zipkin",
+    "default_mistakes",
+    "label_mistakes",
+    "provider_mistakes",
+    "provider_warnings",
 ]

@@ -5,7 +5,7 @@ from typing import assert_never
 
 from istio_config.kinds.checks import is_header_name
 from istio_config.kinds.fields import Unchecked
-from istio_config.kinds.formats._commands import OF_LOGS, OF_TAGS, format_mistake
+from istio_config.kinds.formats import OF_LOGS, OF_TAGS, format_mistake
 from istio_config.kinds.mesh_config.providers._loggers import (
     FileLog,
     HttpLogService,

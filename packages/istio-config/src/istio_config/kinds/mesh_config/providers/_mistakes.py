@@ -5,7 +5,7 @@ from typing import assert_never
 
 from istio_config.addresses import is_host
 from istio_config.kinds.checks import duration_mistake, is_dns_label, is_header_name
-from istio_config.kinds.formats._commands import header_value_mistake
+from istio_config.kinds.formats import header_value_mistake
 from istio_config.kinds.mesh_config.providers._authorizers import GrpcAuthorizer, HttpAuthorizer
 from istio_config.kinds.mesh_config.providers._log_mistakes import logger_mistakes
 from istio_config.kinds.mesh_config.providers._provider import (

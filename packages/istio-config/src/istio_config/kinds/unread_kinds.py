@@ -1,7 +1,13 @@
-"""The kinds of a cluster's objects that mean nothing to a mesh.
+"""The kinds that are not read: those that mean nothing to a mesh, and those that only Istio reads.
 
 A dump of a cluster has Deployments and ConfigMaps beside what is read, and they are no mistake.
+What Istio reads and this control plane does not is known by name, so that it is not called unknown
+and can be accepted on request.
+
+Source: Istio's API reference, with the kinds of the Kubernetes Gateway API that Istio reads.
 """
+
+from mesh_configfile import Value
 
 FOREIGN = "means nothing to a mesh: let pass"
 """The end of the note of such a kind."""
@@ -39,3 +45,24 @@ def is_foreign_kind(group: str, name: str, *, known: frozenset[str]) -> bool:
     if group not in _BUILT_IN and "." not in group:
         return False
     return name not in known or name in _CERTAIN_NAMES
+
+
+_NETWORKING = "networking.istio.io"
+_GATEWAY_API = "gateway.networking.k8s.io"
+
+UNSUPPORTED_KINDS = frozenset(
+    {
+        (_NETWORKING, "ProxyConfig"),
+        ("extensions.istio.io", "TrafficExtension"),
+        ("extensions.istio.io", "WasmPlugin"),
+        (_GATEWAY_API, "BackendTLSPolicy"),
+        (_GATEWAY_API, "ListenerSet"),
+        (_GATEWAY_API, "UDPRoute"),
+    }
+)
+
+
+def is_unsupported_kind(api_version: Value, kind: Value) -> bool:
+    """Return whether Istio reads objects of this kind, and this control plane does not."""
+    group = api_version.rpartition("/")[0] if isinstance(api_version, str) else ""
+    return any(kind == name and group in ("", known) for known, name in UNSUPPORTED_KINDS)
