@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from documents import document
@@ -124,6 +124,15 @@ GATEWAY = document(
 
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(edits, min_size=1, max_size=8))
+@example(
+    [
+        _given("a", HOSTS[0], "10.1.0.0/16"),
+        _given("b", HOSTS[0], "10.1.0.0/16"),
+        _entry("a", HOSTS[0], "", ""),
+        _entry("b", HOSTS[0], ", addresses: [10.1.0.9]", ""),
+        _given("b", HOSTS[0], "10.2.0.1"),
+    ]
+)
 def test_any_edits_of_a_strict_mesh_lead_to_what_a_fresh_start_has(
     tmp_path_factory: pytest.TempPathFactory, changes: list[tuple[str, str | None]]
 ) -> None:

@@ -12,6 +12,8 @@ from istio_config import ConfigObject, FileContent, ObjectKey, Snapshot, snapsho
 from istio_config.kinds.destination_rule import DESTINATION_RULE
 from istio_config.kinds.gateway import GATEWAY
 from istio_config.kinds.kind import Kind
+from istio_config.kinds.kubernetes import ADDRESSES, NAMESPACE
+from istio_config.kinds.kubernetes import HOSTS as GIVEN
 from istio_config.kinds.service_entry import SERVICE_ENTRY
 from istio_config.kinds.sidecar import SIDECAR
 from istio_config.kinds.virtual_service import VIRTUAL_SERVICE
@@ -22,13 +24,21 @@ NAMESPACES = ("a", "b")
 HOSTS = ("s.example", "t.example", "u.other", "*.example", "*.other")
 SUBSETS = ("", "v1", "v2")
 GATEWAYS = ("mesh", "g", "a/g", "a/h")
-KINDS: tuple[Kind[Any], ...] = (SERVICE_ENTRY, DESTINATION_RULE, VIRTUAL_SERVICE, GATEWAY, SIDECAR)
+KINDS: tuple[Kind[Any], ...] = (
+    SERVICE_ENTRY,
+    DESTINATION_RULE,
+    VIRTUAL_SERVICE,
+    GATEWAY,
+    SIDECAR,
+    NAMESPACE,
+)
 NAMES = {
     SERVICE_ENTRY.name: "xy",
     DESTINATION_RULE.name: "qrs",
     VIRTUAL_SERVICE.name: "mnop",
     GATEWAY.name: "gh",
     SIDECAR.name: "k",
+    NAMESPACE.name: NAMESPACES,
 }
 
 hosts = st.sampled_from(HOSTS)
@@ -39,16 +49,27 @@ def some(strategy: st.SearchStrategy[Any], *, least: int = 0) -> st.SearchStrate
     return st.lists(strategy, min_size=least, max_size=2, unique_by=str)
 
 
+PORTS = [
+    *({"number": n, "name": f"http-{n}", "protocol": "HTTP"} for n in (80, 81)),
+    {"number": 82, "name": "tcp", "protocol": "TCP"},
+]
 services = st.fixed_dictionaries(
     {
         "hosts": some(hosts, least=1),
-        "resolution": st.just("STATIC"),
-        "ports": some(
-            st.sampled_from(
-                [{"number": n, "name": f"http-{n}", "protocol": "HTTP"} for n in (80, 81)]
-            )
-        ),
+        "resolution": st.sampled_from(["STATIC", "STATIC", "DNS"]),
+        "ports": some(st.sampled_from(PORTS)),
         "endpoints": some(st.sampled_from([{"address": f"10.0.0.{n}"} for n in (1, 2)])),
+    },
+    optional={
+        "addresses": st.just(["10.1.0.9"]),
+        "exportTo": some(st.sampled_from([".", "*", "b"]), least=1),
+    },
+) | st.fixed_dictionaries(
+    {
+        "hosts": some(hosts, least=1),
+        "resolution": st.just("NONE"),
+        "location": st.just("MESH_INTERNAL"),
+        "ports": some(st.sampled_from(PORTS)),
     }
 )
 policies = st.sampled_from(
@@ -101,7 +122,15 @@ SPECS: dict[str, st.SearchStrategy[dict[str, Any]]] = {
     VIRTUAL_SERVICE.name: routes,
     GATEWAY.name: gateways,
     SIDECAR.name: sidecars,
+    NAMESPACE.name: st.just({}),
 }
+given_to_namespaces = st.fixed_dictionaries(
+    {},
+    optional={
+        GIVEN: some(hosts, least=1).map(",".join),
+        ADDRESSES: st.sampled_from(["10.1.0.0/16", "10.2.0.1"]),
+    },
+)
 SERVICE = object_of(
     SERVICE_ENTRY,
     "x",
@@ -119,6 +148,9 @@ TRANSLATED = {"internal.istio.io/parents": "x"}
 def made(draw: st.DrawFn) -> ConfigObject:
     """Draw an object of any kind; rules are more likely than others."""
     kind = draw(st.sampled_from([*KINDS, DESTINATION_RULE, VIRTUAL_SERVICE, VIRTUAL_SERVICE]))
+    if kind is NAMESPACE:
+        name, annotations = draw(namespaces), draw(given_to_namespaces)
+        return object_of(kind, name, {}, namespace="", annotations=annotations)
     name = draw(st.sampled_from(NAMES[kind.name]))
     is_delegate = kind is VIRTUAL_SERVICE and name in "op"
     return object_of(
@@ -143,7 +175,8 @@ edits = st.lists(
 class Mesh:
     """The objects of a mesh, and what is made of them after each edit."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, strict: bool = False) -> None:
+        self._strict = strict
         self._objects: dict[ObjectKey, ConfigObject] = {}
         self._snapshot: Snapshot | None = None
         self._model: MeshModel | None = None
@@ -159,22 +192,24 @@ class Mesh:
 
     def model(self) -> MeshModel:
         self._snapshot = self._all(self._snapshot)
-        self._model = build_model(Facts(snapshot=self._snapshot), before=self._model)
+        self._model = build_model(
+            Facts(snapshot=self._snapshot), strict_namespaces=self._strict, before=self._model
+        )
         return self._model
 
     def model_of_all(self) -> MeshModel:
-        return build_model(Facts(snapshot=self._all(None)))
+        return build_model(Facts(snapshot=self._all(None)), strict_namespaces=self._strict)
 
     def _all(self, before: Snapshot | None) -> Snapshot:
         return snapshot_of([FileContent(objects=tuple(self._objects.values()))], before=before)
 
 
 @settings(max_examples=300)
-@given(first=st.lists(made(), max_size=12), batches=edits)
+@given(strict=st.booleans(), first=st.lists(made(), max_size=12), batches=edits)
 def test_edits_give_what_a_judgement_from_the_beginning_gives(
-    first: list[ConfigObject], batches: list[list[Edit]]
+    *, strict: bool, first: list[ConfigObject], batches: list[list[Edit]]
 ) -> None:
-    mesh = Mesh()
+    mesh = Mesh(strict=strict)
     mesh.edit("put", SERVICE)
     for item in first:
         mesh.edit("put", item)
@@ -183,7 +218,9 @@ def test_edits_give_what_a_judgement_from_the_beginning_gives(
         for action, item in batch:
             mesh.edit(action, item)
         before, judgement = judgement, judge(mesh.model(), judgement)
-        assert judgement.problems == judge(mesh.model_of_all()).problems
+        fresh = judge(mesh.model_of_all())
+        assert judgement.problems == fresh.problems
+        assert judgement.warnings == fresh.warnings
         assert (judgement.problems == before.problems) or judgement.parts is not before.parts
 
 
@@ -236,3 +273,52 @@ def test_a_judgement_holds_no_model_but_its_own() -> None:
 
     assert judgement is not None
     assert [each() is not None for each in models] == [False, False, True]
+
+
+def test_a_host_that_a_namespace_is_given_is_a_rival_of_those_of_others_until_it_is_taken() -> None:
+    mesh = Mesh(strict=True)
+    for namespace in NAMESPACES:
+        mesh.edit("put", _namespace(namespace, addresses="10.1.0.0/16"))
+        mesh.edit("put", _entry(namespace))
+    judgement = judge(mesh.model())
+    given = judgement.problems
+    assert [each.message.partition(", too,")[1] for each in given] == [", too,"]
+
+    for addresses in ("10.2.0.1", "10.1.0.0/16"):
+        mesh.edit("put", _namespace("b", addresses=addresses))
+        judgement = judge(mesh.model(), judgement)
+        assert judgement.problems == judge(mesh.model_of_all()).problems
+        assert (judgement.problems == given) == (addresses == "10.1.0.0/16")
+
+
+def test_a_warning_names_the_line_where_its_object_stands_now() -> None:
+    mesh = Mesh(strict=True)
+    mesh.edit("put", _namespace("a", addresses=""))
+    item = object_of(
+        SERVICE_ENTRY,
+        "x",
+        {"hosts": ["s.example"], "resolution": "STATIC", "ports": PORTS[-1:]},
+        namespace="a",
+    )
+    mesh.edit("put", item)
+    judgement = judge(mesh.model())
+    assert [each.line for each in judgement.warnings] == [1]
+
+    mesh.edit("move", item)
+    judgement = judge(mesh.model(), judgement)
+    assert [each.line for each in judgement.warnings] == [2]
+
+
+def _namespace(name: str, *, addresses: str) -> ConfigObject:
+    annotations = {GIVEN: "s.example", ADDRESSES: addresses}
+    return object_of(NAMESPACE, name, {}, namespace="", annotations=annotations)
+
+
+def _entry(namespace: str) -> ConfigObject:
+    spec = {
+        "hosts": ["s.example"],
+        "addresses": ["10.1.0.9"],
+        "resolution": "STATIC",
+        "ports": PORTS[:1],
+    }
+    return object_of(SERVICE_ENTRY, "x", spec, namespace=namespace)

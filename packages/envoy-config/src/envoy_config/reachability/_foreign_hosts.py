@@ -72,11 +72,6 @@ def _unaddressed(service: Service) -> str:
     )
 
 
-def same_owners(old: MeshModel, new: MeshModel) -> bool:
-    """Return whether `foreign_hosts` finds the same in both, if their services are the same."""
-    return old.owners == new.owners
-
-
 def kept_at_home(item: ConfigObject, made: VirtualService) -> Iterator[Problem]:
     """Yield a problem for each host of a VirtualService that keeps it from sidecars elsewhere."""
     if made.mesh_export_to == made.export_to or MESH not in made.gateways:

@@ -16,7 +16,7 @@ from envoy_config.plan.sidecars._unused import same_sidecars, unused_sidecars
 from envoy_config.plan.telemetry._unused import unused_telemetry
 from envoy_config.plan.virtual_hosts._over_budget import over_budget, same_left_out
 from envoy_config.reachability._by_place import Problems, judged_again
-from envoy_config.reachability._foreign_hosts import foreign_hosts, same_owners, unaddressed_ports
+from envoy_config.reachability._foreign_hosts import foreign_hosts, unaddressed_ports
 from envoy_config.reachability._headless import passed_on_warnings, same_passed_on
 from envoy_config.reachability._known_hosts import KnownHosts
 from envoy_config.reachability._routes import JudgedRoutes
@@ -51,7 +51,7 @@ _PARTS = (
     _Part(unusable_providers, same_providers),
     _Part(unused_telemetry, same_providers),
     _Part(over_budget, same_left_out, of_services=False),
-    _Part(foreign_hosts, same_owners),
+    _Part(foreign_hosts, _same),
 )
 """The sorts of problems that are found all together."""
 
@@ -102,9 +102,9 @@ def judge(model: MeshModel, before: Judgement | None = None) -> Judgement:
     if all(map(is_, before.parts, parts)):
         parts = before.parts
     as_before = (
-        routes.objects is before.routes.objects
+        same  # a warning names the line where the object of a service stands
+        and routes.objects is before.routes.objects
         and same_passed_on(old, model)
-        and same_owners(old, model)
         and not (model.owners.is_strict and changed_services(old, model).pairs)
     )
     warnings = before.warnings if as_before else _warnings(model, routes)

@@ -96,6 +96,8 @@ def same_services(old: MeshModel, new: MeshModel) -> bool:
         and is_captured(old) == is_captured(new)
         and old.mesh_config.proxy_http_port == new.mesh_config.proxy_http_port
         and old.mesh_config.default_service_export_to == new.mesh_config.default_service_export_to
+        # A Namespace that is given a host or an address exports its services of it to others.
+        and old.owners == new.owners
         and _same_loopback_workloads(old, new)
     )
 
