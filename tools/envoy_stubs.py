@@ -83,15 +83,15 @@ def generate(files: dict[str, FileDescriptor], output: Path) -> None:
 def main(root: Path) -> int:
     """Make the stubs, unless those that are there are of the same modules and versions."""
     modules = imported(root)
-    made_of = "\n".join(
+    build_registry = "\n".join(
         [*(f"{name} {version(name)}" for name in ("xds-protos", "mypy-protobuf")), *sorted(modules)]
     )
     note = STUBS / "made-of"
-    if not note.is_file() or note.read_text() != made_of:
+    if not note.is_file() or note.read_text() != build_registry:
         shutil.rmtree(STUBS, ignore_errors=True)
         files = closure(modules)
         generate(files, STUBS)
-        note.write_text(made_of)
+        note.write_text(build_registry)
         print(f"envoy_stubs: {len(modules)} modules imported, {len(files)} files", flush=True)
     return 0
 

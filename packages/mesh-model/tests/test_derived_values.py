@@ -68,7 +68,7 @@ def histories(draw: st.DrawFn) -> list[tuple[Item, ...]]:
 def test_values_after_edits_are_those_of_a_fresh_start(
     history: list[tuple[Item, ...]], settings: list[str], compare: Callable[[Item, Item], bool]
 ) -> None:
-    made: OF_ITEMS | None = None
+    derived: OF_ITEMS | None = None
     for objects, setting in zip(history, settings, strict=False):
 
         def make(key: str, items: tuple[Item, ...], setting: str = setting) -> list[str]:
@@ -76,15 +76,15 @@ def test_values_after_edits_are_those_of_a_fresh_start(
 
         anew = derive(objects, key_of, make, before=None, settings=setting)
         now = derive(
-            objects, key_of, make, before=made, settings=setting, same=compare, in_order=True
+            objects, key_of, make, before=derived, settings=setting, same=compare, in_order=True
         )
         assert now.values == anew.values
         assert list(now.values) == list(dict.fromkeys(each.key for each in objects if each.key))
-        if now.in_place and made is not None:
-            assert [each.key for each in made.objects] == [each.key for each in objects]
+        if now.in_place and derived is not None:
+            assert [each.key for each in derived.objects] == [each.key for each in objects]
         assert now.groups == anew.groups
         assert now.objects == objects
-        made = now
+        derived = now
 
 
 @given(histories())
@@ -129,13 +129,13 @@ def test_nothing_is_made_that_was_not_edited() -> None:
         return items[0].text
 
     a, b, c = (Item(key, "x") for key in "abc")
-    made = derive((a, b, c), key_of, make, before=None)
+    derived = derive((a, b, c), key_of, make, before=None)
     assert sorted(asked) == ["a", "b", "c"]
     asked.clear()
-    now = derive((a, Item("b", "y"), c), key_of, make, before=made)
+    now = derive((a, Item("b", "y"), c), key_of, make, before=derived)
     assert asked == ["b"]
     assert now.values == {"a": "x", "b": "y", "c": "x"}
-    assert derive((b, a, c), key_of, make, before=made).values is made.values
+    assert derive((b, a, c), key_of, make, before=derived).values is derived.values
     assert asked == ["b"]
 
 
@@ -146,25 +146,25 @@ def test_what_depends_on_something_else_is_made_again_when_it_is_told() -> None:
     def make(key: str, _items: tuple[Item, ...]) -> str:
         return said[key]
 
-    made = derive(objects, key_of, make, before=None)
+    derived = derive(objects, key_of, make, before=None)
     said = {"a": "y", "b": "y", "c": "y"}
-    now = derive(objects, key_of, make, before=made, also=("b", "c"))
+    now = derive(objects, key_of, make, before=derived, also=("b", "c"))
     assert now.values == {"a": "x", "b": "y"}
     assert now.touched == {"b"}
 
 
 def test_values_of_no_objects_are_kept_with_their_settings() -> None:
-    made = derive((), key_of, joined, before=None, settings="s")
-    assert made.settings == "s"
-    assert derive((), key_of, joined, before=made, settings="s").values is made.values
-    assert derive((), key_of, joined, before=made, settings="t").settings == "t"
+    derived = derive((), key_of, joined, before=None, settings="s")
+    assert derived.settings == "s"
+    assert derive((), key_of, joined, before=derived, settings="s").values is derived.values
+    assert derive((), key_of, joined, before=derived, settings="t").settings == "t"
 
 
 def test_nothing_is_touched_where_the_objects_are_those_before() -> None:
     objects = (Item("a", "1"),)
-    made = derive(objects, key_of, joined, before=None)
-    assert made.touched == {"a"}
-    assert derive(objects, key_of, joined, before=made).touched == frozenset()
+    derived = derive(objects, key_of, joined, before=None)
+    assert derived.touched == {"a"}
+    assert derive(objects, key_of, joined, before=derived).touched == frozenset()
     groups = grouped(objects, key_of, before=Derived(), same=same)
     assert grouped(objects, key_of, before=groups, same=same).touched == frozenset()
 
@@ -172,16 +172,16 @@ def test_nothing_is_touched_where_the_objects_are_those_before() -> None:
 class Texts:
     """A class of derived values."""
 
-    def __init__(self, made: OF_ITEMS) -> None:
-        self.made = made
+    def __init__(self, derived: OF_ITEMS) -> None:
+        self.derived = derived
 
 
 def test_a_view_stays_while_its_values_do_and_knows_the_objects_as_they_are_read_again() -> None:
     first = view(Texts, derive((Item("a", "x"),), key_of, joined, before=None), None)
     again = (Item("a", "x"),)
-    same_view = view(Texts, derive(again, key_of, joined, before=first.made, same=same), first)
+    same_view = view(Texts, derive(again, key_of, joined, before=first.derived, same=same), first)
     assert same_view is first
-    assert first.made.objects is again
-    edited = derive((Item("a", "y"),), key_of, joined, before=first.made, same=same)
+    assert first.derived.objects is again
+    edited = derive((Item("a", "y"),), key_of, joined, before=first.derived, same=same)
     assert view(Texts, edited, first) is not first
-    assert view(Texts, derive((), key_of, joined, before=None), None).made.values == {}
+    assert view(Texts, derive((), key_of, joined, before=None), None).derived.values == {}

@@ -38,7 +38,7 @@ def rule(name: str, *, namespace: str = "b", created: str = "", **spec: Any) -> 
 
 def found(client: str, *rules: ConfigObject, **labels: str) -> tuple[str, ...]:
     """Return the names of the rules that a client has for the service."""
-    made = DestinationRules.of(rules, RULES).rule_for(
+    made = DestinationRules.build(rules, RULES).rule_for(
         client, SERVICE, tuple(sorted(labels.items()))
     )
     return made.names if made is not None else ()
@@ -83,7 +83,7 @@ def test_the_first_namespace_with_a_rule_for_the_host_decides(
 
 
 def test_rules_of_one_host_have_the_policy_of_the_oldest_and_the_subsets_of_all() -> None:
-    rules = DestinationRules.of(
+    rules = DestinationRules.build(
         [
             rule("first", subsets=[{"name": "v1", "labels": {"v": "1"}}]),
             rule("second", trafficPolicy=RANDOM, subsets=[{"name": "v1", "labels": {"v": "x"}}]),
@@ -116,14 +116,14 @@ def test_a_rule_for_some_workloads_is_for_those_of_its_own_namespace() -> None:
     assert found("b", *rules, app="x") == ("all",)
     assert found("a", *rules, app="web") == ("all",)
     assert found("b", rule("some", **select(app="web")), app="x") == ()
-    assert DestinationRules.of(rules, RULES).labels_looked_at == {"app"}
+    assert DestinationRules.build(rules, RULES).labels_looked_at == {"app"}
 
 
 def test_rules_are_the_same_while_their_objects_have_the_same_content() -> None:
     first, second = rule("first"), rule("second", host="other.example")
-    before = DestinationRules.of([first, second], RULES)
-    assert DestinationRules.of([first.moved(3), second], RULES, before=before) is before
-    after = DestinationRules.of(
+    before = DestinationRules.build([first, second], RULES)
+    assert DestinationRules.build([first.moved(3), second], RULES, before=before) is before
+    after = DestinationRules.build(
         [replace(first, spec=rule("x", host="new").spec), second], RULES, before=before
     )
     assert after is not before
@@ -134,6 +134,6 @@ def test_rules_are_the_same_while_their_objects_have_the_same_content() -> None:
 
 
 def test_the_default_of_export_to_is_the_meshs() -> None:
-    made = DestinationRules.of([rule("own")], RULES._replace(export_to=(".",)))
+    made = DestinationRules.build([rule("own")], RULES._replace(export_to=(".",)))
     assert made.rule_for("a", SERVICE) is None
     assert made.rule_for("b", SERVICE) is not None

@@ -121,8 +121,8 @@ def steps(draw: st.DrawFn, kind: str, specs: st.SearchStrategy[Any]) -> list[lis
 def test_edited_destination_rules_are_those_of_the_objects(all_steps: Any) -> None:
     before = None
     for objects in all_steps:
-        edited = DestinationRules.of(objects, RULES, before=before)
-        anew = DestinationRules.of(objects, RULES)
+        edited = DestinationRules.build(objects, RULES, before=before)
+        anew = DestinationRules.build(objects, RULES)
         for namespace in NAMESPACES:
             for each in SERVICES:
                 for labels in ((), (("app", "web"),)):
@@ -130,7 +130,7 @@ def test_edited_destination_rules_are_those_of_the_objects(all_steps: Any) -> No
                     assert edited.rule_for(namespace, each, labels) == wanted
         assert set(edited.rules) == set(anew.rules)
         assert edited.labels_looked_at == anew.labels_looked_at
-        assert edited.depend_on_place == anew.depend_on_place
+        assert edited.depend_on_location == anew.depend_on_location
         before = edited
 
 
@@ -144,13 +144,13 @@ def said(virtual_services: VirtualServices) -> object:
 def test_another_namespaces_virtual_service_in_the_place_of_one_is_not_in_its_layer() -> None:
     http = [_to("s")]
     exported, own = (route_spec(["s"], [], [to], http) for to in ("b", "."))
-    before = VirtualServices.of(
+    before = VirtualServices.build(
         objects_of("VirtualService", {("a", "n3"): exported, ("b", "n1"): own}), VIRTUAL_SERVICES
     )
     before.of_mesh("b")
-    known = before.made.objects[1]
+    known = before.derived.objects[1]
     come = objects_of("VirtualService", {("b", "n0"): exported})[0]
-    edited = VirtualServices.of([come, known], VIRTUAL_SERVICES, before=before)
+    edited = VirtualServices.build([come, known], VIRTUAL_SERVICES, before=before)
     assert [each.name for each in edited.of_mesh("b")] == ["n0", "n1"]
 
 
@@ -158,8 +158,8 @@ def test_another_namespaces_virtual_service_in_the_place_of_one_is_not_in_its_la
 def test_edited_virtual_services_are_those_of_the_objects(all_steps: Any) -> None:
     before = None
     for objects in all_steps:
-        edited = VirtualServices.of(objects, VIRTUAL_SERVICES, before=before)
-        anew = VirtualServices.of(objects, VIRTUAL_SERVICES)
+        edited = VirtualServices.build(objects, VIRTUAL_SERVICES, before=before)
+        anew = VirtualServices.build(objects, VIRTUAL_SERVICES)
         assert said(edited) == said(anew)
         assert edited.source_labels == anew.source_labels
         for gateway in ("mesh", "a/g", "b/g"):

@@ -27,7 +27,7 @@ LABELS = (("app", "gw"), ("istio", "ingress"))
 
 
 def test_router_opens_the_gateways_whose_selector_is_among_its_labels() -> None:
-    gateways = Gateways.of(
+    gateways = Gateways.build(
         [
             gateway("fits", {"istio": "ingress"}),
             gateway("other", {"istio": "egress"}),
@@ -43,41 +43,42 @@ def test_router_opens_the_gateways_whose_selector_is_among_its_labels() -> None:
 
 def test_gateways_of_their_own_namespace_alone_are_for_no_router_elsewhere() -> None:
     marked = gateway("marked", {"app": "gw"}, namespace="elsewhere", annotations=(OWN_NAMESPACE,))
-    assert Gateways.of([marked], own_namespace_only=False).of_router("shop", LABELS) == ()
-    assert Gateways.of([marked], own_namespace_only=False).of_router("elsewhere", LABELS)
-    scoped = Gateways.of([gateway("gw", namespace="elsewhere")], own_namespace_only=True)
+    assert Gateways.build([marked], own_namespace_only=False).of_router("shop", LABELS) == ()
+    assert Gateways.build([marked], own_namespace_only=False).of_router("elsewhere", LABELS)
+    scoped = Gateways.build([gateway("gw", namespace="elsewhere")], own_namespace_only=True)
     assert scoped.of_router("shop", LABELS) == ()
     assert scoped.of_router("elsewhere", LABELS)
 
 
 def test_gateway_of_services_is_for_the_routers_that_serve_them() -> None:
     named = gateway("gw", {"x": "y"}, annotations=((OF_SERVICES, "a.example, B.example"),))
-    gateways = Gateways.of([named], own_namespace_only=False)
+    gateways = Gateways.build([named], own_namespace_only=False)
     assert gateways.of_router("any", (), {"b.example"})
     assert gateways.of_router("any", LABELS, {"c.example"}) == ()
 
 
 def test_gateways_of_the_same_objects_are_kept() -> None:
     objects = (gateway("a"), gateway("b"))
-    gateways = Gateways.of(objects, own_namespace_only=False)
-    assert Gateways.of(list(objects), gateways, own_namespace_only=False) is gateways
-    assert Gateways.of(objects[:1], gateways, own_namespace_only=False) is not gateways
+    gateways = Gateways.build(objects, own_namespace_only=False)
+    assert Gateways.build(list(objects), gateways, own_namespace_only=False) is gateways
+    assert Gateways.build(objects[:1], gateways, own_namespace_only=False) is not gateways
     assert (
-        Gateways.of((gateway("a"), objects[1]), gateways, own_namespace_only=False) is not gateways
+        Gateways.build((gateway("a"), objects[1]), gateways, own_namespace_only=False)
+        is not gateways
     )
 
 
 def test_gateways_that_differ_are_named() -> None:
-    before = Gateways.of([gateway("a"), gateway("b"), gateway("c")], own_namespace_only=False)
-    after = Gateways.of(
+    before = Gateways.build([gateway("a"), gateway("b"), gateway("c")], own_namespace_only=False)
+    after = Gateways.build(
         [gateway("a"), gateway("b", {"x": "y"}), gateway("d")], own_namespace_only=False
     )
     assert before.differing(after) == {("shop", "b"), ("shop", "c"), ("shop", "d")}
     assert (
         before.differing(
-            Gateways.of([gateway("a"), gateway("b"), gateway("c")], own_namespace_only=False)
+            Gateways.build([gateway("a"), gateway("b"), gateway("c")], own_namespace_only=False)
         )
         == frozenset()
     )
-    reordered = Gateways.of([gateway("b"), gateway("a"), gateway("c")], own_namespace_only=False)
+    reordered = Gateways.build([gateway("b"), gateway("a"), gateway("c")], own_namespace_only=False)
     assert before.differing(reordered) == {("shop", "a"), ("shop", "b"), ("shop", "c")}

@@ -54,7 +54,7 @@ def test_name_of_a_secret_has_a_namespace_or_means_the_routers(
 
 
 def test_certificate_is_that_of_the_secret_of_the_name() -> None:
-    secrets = Secrets.of((secret("a", **PAIR), secret("a", "other", x="y")))
+    secrets = Secrets.build((secret("a", **PAIR), secret("a", "other", x="y")))
     found = secrets.find(SecretName("shop", "a"))
     assert found == KeyPair(chain_pem=ISSUED.chain_pem, key_pem=ISSUED.key_pem)
     assert "PRIVATE" not in repr(found)
@@ -62,14 +62,14 @@ def test_certificate_is_that_of_the_secret_of_the_name() -> None:
 
 @pytest.mark.parametrize("of", ["a", "a-cacert"])
 def test_roots_are_in_the_same_secret_or_in_one_of_their_own(of: str) -> None:
-    secrets = Secrets.of((secret(of, **ROOTS),))
+    secrets = Secrets.build((secret(of, **ROOTS),))
     found = secrets.find(SecretName("shop", "a-cacert"))
     assert found == Roots(roots_pem=AUTHORITY.root_pem)
 
 
 def test_roots_of_their_own_come_first() -> None:
     other = Authority().root_pem.decode()
-    secrets = Secrets.of((secret("a", **PAIR, **ROOTS), secret("a-cacert", cacert=other)))
+    secrets = Secrets.build((secret("a", **PAIR, **ROOTS), secret("a-cacert", cacert=other)))
     assert secrets.find(SecretName("shop", "a-cacert")) == Roots(roots_pem=other.encode())
 
 
@@ -88,19 +88,22 @@ def test_roots_of_their_own_come_first() -> None:
 def test_name_without_a_usable_secret_has_the_reason(
     found: tuple[ConfigObject, ...], asked: str, reason: str
 ) -> None:
-    answer = Secrets.of(found).find(SecretName("shop", asked))
+    answer = Secrets.build(found).find(SecretName("shop", asked))
     assert isinstance(answer, NoSecret)
     assert reason in answer.reason
 
 
 def test_secrets_that_differ_are_named_and_equal_ones_are_kept() -> None:
     kept = secret("kept", x="y")
-    before = Secrets.of((kept, secret("changed", x="1"), secret("gone"), secret("same", x="2")))
-    after = Secrets.of((kept, secret("changed", x="2"), secret("come"), secret("same", x="2")))
+    before = Secrets.build((kept, secret("changed", x="1"), secret("gone"), secret("same", x="2")))
+    after = Secrets.build((kept, secret("changed", x="2"), secret("come"), secret("same", x="2")))
     assert before.differing(after) == {("shop", "changed"), ("shop", "gone"), ("shop", "come")}
-    assert Secrets.of([kept], Secrets.of((kept,))).differing(Secrets.of((kept,))) == frozenset()
-    first = Secrets.of((kept,))
-    assert Secrets.of([kept], first) is first
+    assert (
+        Secrets.build([kept], Secrets.build((kept,))).differing(Secrets.build((kept,)))
+        == frozenset()
+    )
+    first = Secrets.build((kept,))
+    assert Secrets.build([kept], first) is first
 
 
 def test_name_of_roots_depends_on_two_secrets() -> None:

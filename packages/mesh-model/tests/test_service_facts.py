@@ -47,12 +47,12 @@ def test_facts_after_edits_are_those_of_a_fresh_start(
     facts, known = ServiceFacts(steps[0]), steps[0]
     for step in steps[1:]:
         for index in asked:
-            _ = (facts.by_address, facts.use_places, facts.use_nodes)[index]
+            _ = (facts.by_address, facts.use_location, facts.use_nodes)[index]
         later = ServiceFacts(step)
         changed = compared(known, step, (*known.values(), *step.values()))
         later.take_over(facts, changed)
         facts, known = later, step
         fresh = ServiceFacts(step)
-        assert facts.use_places == fresh.use_places
+        assert facts.use_location == fresh.use_location
         assert facts.use_nodes == fresh.use_nodes
         assert facts.by_address == fresh.by_address

@@ -74,7 +74,7 @@ class Clients:
 
     def reduced(self, client: Client, service: Service, rule: Rule | None) -> Client:
         """Return the client with its place and labels only if they count for a service."""
-        if not self._model.uses_places:
+        if not self._model.uses_location:
             return self._anywhere.get(client, lambda _: reduced(client, _NOTHING))
         found = self._dependence.get(
             service, rule, (), lambda: place_dependence(service, rule, self._model)

@@ -19,7 +19,7 @@ from mesh_model.gateway_api._conditions import ObjectStatus
 from mesh_model.gateway_api._servers import NAME_LABEL
 from mesh_model.hosts._host_index import HostIndex
 from mesh_model.hosts._short_names import full_host
-from mesh_model.namespaces._host_owners import not_governed
+from mesh_model.namespaces._host_owners import foreign_host
 from mesh_model.namespaces._visibility import visible_services
 from mesh_model.policies._key_sets import NO_KEY_SETS, KeySets, KeySource, source_of
 from mesh_model.policies._wanted_key_sets import WantedKeySet, wanted_key_sets
@@ -36,7 +36,7 @@ from mesh_model.virtual_services._http_destinations import http_destinations
 from mesh_model.virtual_services._resolved_names import MESH, resolved_gateway, resolved_gateways
 from mesh_model.virtual_services._virtual_services import VirtualService
 from mesh_model.workloads._object_changes import changed_objects
-from mesh_model.workloads._service_settings import Place
+from mesh_model.workloads._service_settings import EndpointKey
 from mesh_model.workloads._workload_endpoints import HEALTH_CHECKED
 from mesh_model.workloads._workloads import labels_of
 
@@ -67,7 +67,7 @@ __all__ = [
     "Networks",
     "ObjectStatus",
     "OutboundPolicy",
-    "Place",
+    "EndpointKey",
     "Port",
     "RULE_KINDS",
     "Registry",
@@ -89,7 +89,7 @@ __all__ = [
     "full_host",
     "http_destinations",
     "labels_of",
-    "not_governed",
+    "foreign_host",
     "only_endpoints_differ",
     "resolved_gateway",
     "resolved_gateways",

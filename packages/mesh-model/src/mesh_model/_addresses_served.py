@@ -1,23 +1,26 @@
-"""The services that are served at an address: what a proxy with this address is an endpoint of."""
+"""The services served at each address, by which a proxy finds those that it is an endpoint of.
+
+Istio's GetProxyServiceTargets.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from mesh_model._services import Endpoint, Service
 
-Place: TypeAlias = tuple[str, str]
+AddressKey: TypeAlias = tuple[str, str]
 """The namespace and the address of an endpoint."""
-ServedAt: TypeAlias = Mapping[Place, tuple[tuple[Service, Endpoint], ...]]
+ServedAt: TypeAlias = Mapping[AddressKey, tuple[tuple[Service, Endpoint], ...]]
 """The services and their endpoints, in the order of the services."""
 
 
 def services_by_address(services: Iterable[Service]) -> ServedAt:
-    """Find the services at all addresses."""
-    found: dict[Place, list[tuple[Service, Endpoint]]] = {}
+    """Return the services at each address."""
+    found: dict[AddressKey, list[tuple[Service, Endpoint]]] = {}
     for service in services:
         for endpoint in service.endpoints:
             found.setdefault((endpoint.namespace, endpoint.address), []).append((service, endpoint))
-    return {place: tuple(served) for place, served in found.items()}
+    return {key: tuple(served) for key, served in found.items()}
 
 
 def changed_addresses(
@@ -25,11 +28,11 @@ def changed_addresses(
     changed: Mapping[tuple[str, str], tuple[Service | None, Service | None]],
     order: Sequence[tuple[str, str]],
 ) -> ServedAt:
-    """Return the services at all addresses after some were changed; costs what they have.
+    """Return the services at each address after an edit, at the cost of the edited services.
 
     changed: services before and after, by namespace and host. order: the keys of all services now.
     """
-    places = {
+    keys = {
         (endpoint.namespace, endpoint.address)
         for pair in changed.values()
         for service in pair
@@ -38,18 +41,16 @@ def changed_addresses(
     }
     found = dict(before)
     positions: Mapping[tuple[str, str], int] | None = None
-    for place in places:
+    for key in keys:
         kept = [
-            each
-            for each in before.get(place, ())
-            if (each[0].namespace, each[0].host) not in changed
+            each for each in before.get(key, ()) if (each[0].namespace, each[0].host) not in changed
         ]
         come = [
             (service, endpoint)
             for _, service in changed.values()
             if service is not None
             for endpoint in service.endpoints
-            if (endpoint.namespace, endpoint.address) == place
+            if (endpoint.namespace, endpoint.address) == key
         ]
         served = kept + come
         if len({(each.namespace, each.host) for each, _ in served}) > 1:
@@ -58,7 +59,7 @@ def changed_addresses(
             known = positions
             served.sort(key=lambda each: known[each[0].namespace, each[0].host])
         if served:
-            found[place] = tuple(served)
+            found[key] = tuple(served)
         else:
-            found.pop(place, None)
+            found.pop(key, None)
     return found

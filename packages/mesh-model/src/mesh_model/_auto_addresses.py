@@ -1,4 +1,4 @@
-"""Virtual addresses that are allocated for services without addresses of their own.
+"""Virtual addresses that are allocated to services without addresses of their own.
 
 As in Istio they come from 240.240.0.0/16, which is routed nowhere, and 2001:2::/48; no IPv4 address
 ends in 0 or 255. Namespace and host decide at which address the search begins: a service has the
@@ -29,13 +29,13 @@ _IPV6 = int(IPv6Address("2001:2::f0f0:0"))
 def allocate(
     wanted: Iterable[Key], *, given: Iterable[str] = (), before: Mapping[Key, int] | None = None
 ) -> Mapping[Key, int]:
-    """Return the place of each service in the range; those beyond its 65 024 places have none.
+    """Return each service's offset in the range; those beyond its 65 024 addresses have none.
 
     wanted: oldest first. given: addresses that users gave to services, which are not allocated.
-    before: the places allocated before; services keep them.
+    before: the offsets of the previous model; services keep theirs.
     """
     wanted = tuple(wanted)
-    taken = {place for each in given if (place := _place(each)) is not None}
+    taken = {offset for each in given if (offset := _offset(each)) is not None}
     found: dict[Key, int] = {}
     for key in wanted:
         if before is not None and (kept := before.get(key)) is not None and kept not in taken:
@@ -51,28 +51,28 @@ def allocate(
     return found
 
 
-def auto_addresses(place: int) -> tuple[str, str]:
-    """Return the IPv4 and the IPv6 address of a place."""
-    row, column = divmod(place, _COLUMNS)
-    # In their shortest form, as all addresses are compared by text.
+def auto_addresses(offset: int) -> tuple[str, str]:
+    """Return the IPv4 and the IPv6 address at an offset."""
+    row, column = divmod(offset, _COLUMNS)
+    # In their shortest form: addresses are compared as texts everywhere.
     return f"240.240.{row}.{column + 1}", f"2001:2::f0f0:{row << 8 | column + 1:x}"
 
 
 def _first_free(key: Key, taken: set[int]) -> int:
     """Search in steps that depend on the service too, so that searches do not follow each other."""
     digest = hashlib.sha256("/".join(key).encode()).digest()
-    place = int.from_bytes(digest[:8]) % _ROOM
+    offset = int.from_bytes(digest[:8]) % _ROOM
     step = 1 + 2 * (int.from_bytes(digest[8:16]) % (_ROOM // 2))
     for _ in range(_ROOM):
-        if place not in taken:
-            return place
-        place = (place + step) % _ROOM
+        if offset not in taken:
+            return offset
+        offset = (offset + step) % _ROOM
     return next(each for each in range(_ROOM) if each not in taken)
 
 
-def _place(address: str) -> int | None:
+def _offset(address: str) -> int | None:
     if not address.startswith("240.240.") and ":" not in address:
-        return None  # nearly all of them, told by the text
+        return None  # nearly all addresses; a prefix of the text is cheaper than parsing it
     if not is_ip(address):
         return None
     parsed = ip_address(address)

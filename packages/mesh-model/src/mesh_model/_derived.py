@@ -1,8 +1,8 @@
-"""Values that are made of objects by a key; an edit makes only those anew that it is about.
+"""Incremental computation: one value for each key of a list of objects, rebuilt where edited.
 
-The one rule is that what is kept is what a fresh start would make: however objects came to be as
-they are, the values are equal to those that are made of them with nothing before. See
-docs/decisions/0057-what-is-kept-after-an-edit.md.
+The invariant: after any number of edits the values equal those of a fresh start on the same
+objects. Istio's krt collections (pkg/kube/krt) promise the same, and find out what a value depends
+on by recording each read; here the key says it. Why: docs/decisions/0057.
 """
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
@@ -21,18 +21,18 @@ _Groups = Mapping[_K, tuple[_O, ...]]
 
 @dataclass(frozen=True)
 class Derived(Generic[_O, _K, _V]):
-    """Values by key, and the objects that they are made of."""
+    """The values by key, with the objects that they were built from."""
 
     objects: tuple[_O, ...] = ()
     """All, in order."""
     groups: Mapping[_K, tuple[_O, ...]] = field(default_factory=dict, repr=False)
     """The objects of each key, in order."""
     values: Mapping[_K, _V] = field(default_factory=dict, repr=False)
-    """The same mapping as before if no value was made or is gone, and the order is the same."""
+    """The same mapping as before if no value was built or is gone, and the order is the same."""
     settings: object = None
-    """What all values depend on beside their objects."""
+    """All that values depend on beside their objects."""
     touched: frozenset[_K] = frozenset()
-    """The keys whose values were made or are gone since the ones before."""
+    """The keys whose values were built or are gone since the ones before."""
     in_place: bool = False
     """Whether all objects have the places and keys of those before."""
 
@@ -54,14 +54,15 @@ def derive(
     also: Collection[_K] = (),
     in_order: bool = False,
 ) -> Derived[_O, _K, _V]:
-    """Make a value for each key of objects; those before are kept where they are right.
+    """Build the value of each key, and keep those of `before` whose objects did not change.
 
-    key: returns what an object is sorted by; None: no value is made of it. make: is given a key and
-        its objects in order, and depends on nothing else but the settings and what `also` tells
-        of. before: the values of the objects before; of other settings, none is kept. same: tells
-        whether two objects of one key lead to the same value, in each other's place. also: the
-        keys of which something else is another now. in_order: the values are in the order of the
-        first object of each; else their order means nothing.
+    key: the key of an object; None: it has no value. make: builds the value of a key from its
+        objects, in order; it may read nothing else but the settings and what `also` announces.
+        before: the previous result; with other settings none of its values is kept. same: whether
+        two objects of one key lead to the same value; by default they are the same Python object.
+        also: keys to rebuild though their objects did not change, because something else that
+        `make` reads did. in_order: the values stand in the order of the first object of each key;
+        otherwise their order means nothing.
     """
     known: Derived[_O, _K, _V] = (
         before if before is not None and before.settings == settings else Derived(settings=settings)
@@ -89,16 +90,17 @@ def derive(
 
 
 def noted(
-    made: Derived[_O, _K, _V], note: Callable[[_V], _N], before: Mapping[_K, _N]
+    derived: Derived[_O, _K, _V], note: Callable[[_V], _N], before: Mapping[_K, _N]
 ) -> Mapping[_K, _N]:
-    """Return what there is to note of values, by their keys; what is empty is left out.
+    """Return a summary of each value by its key, such as the labels that it reads.
 
-    before: the notes of the values before of which some were kept; none, if none was.
+    Empty summaries are left out. before: the summaries of the previous values; none if no value
+    was kept.
     """
     found = dict(before)
-    for each in made.touched:
+    for each in derived.touched:
         found.pop(each, None)
-        if each in made.values and (value := note(made.values[each])):
+        if each in derived.values and (value := note(derived.values[each])):
             found[each] = value
     return found
 
@@ -112,7 +114,8 @@ def grouped(
 ) -> Derived[_O, _K, tuple[_O, ...]]:
     """Sort objects by key: the values are the groups themselves, of the objects as they are now.
 
-    So what is touched is told apart from what was only read again and is the `same`.
+    A value is replaced also where an object was only read again; `touched` names the keys whose
+    objects are not the `same`.
     """
     objects = tuple(objects)
     if objects is before.objects:
@@ -123,21 +126,23 @@ def grouped(
 
 
 class _View(Protocol[_O, _K, _V]):
-    """An instance of a class that is made of derived values alone."""
+    """An instance of a class that holds derived values and nothing else."""
 
-    made: Derived[_O, _K, _V]
+    derived: Derived[_O, _K, _V]
 
 
 _W = TypeVar("_W", bound=_View[Any, Any, Any])
 
 
 def view(
-    make: Callable[[Derived[_O, _K, _V]], _W], made: Derived[_O, _K, _V], before: _W | None
+    make: Callable[[Derived[_O, _K, _V]], _W], derived: Derived[_O, _K, _V], before: _W | None
 ) -> _W:
-    """Return what a class makes of derived values: the one before if it is made of the same."""
-    if before is None or before.made.values is not made.values:
-        return make(made)
-    before.made = made  # of objects that were read again; the next edit is compared with these
+    """Return an instance for derived values: the previous one if no value changed."""
+    if before is None or before.derived.values is not derived.values:
+        return make(derived)
+    before.derived = (
+        derived  # of objects that were read again; the next edit is compared with these
+    )
     return before
 
 

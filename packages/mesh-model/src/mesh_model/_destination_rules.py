@@ -67,7 +67,7 @@ class Rule:
 
     @cached_property
     def labels_looked_at(self) -> frozenset[str]:
-        """The keys of the labels of proxies on which it depends what it means to them."""
+        """The keys of the proxy labels that decide what the rule means to a proxy."""
         failover = (
             label
             for policy in self.policies
@@ -79,7 +79,7 @@ class Rule:
         return frozenset(self.selector).union(each.partition("=")[0] for each in failover)
 
     @cached_property
-    def depends_on_place(self) -> bool:
+    def depends_on_location(self) -> bool:
         """Whether endpoints depend on where the client runs."""
         return any(
             policy.outlier_detection is not None
@@ -92,7 +92,7 @@ class Rule:
 
     @cached_property
     def passes_on(self) -> bool:
-        """Whether some of its connections go where they were going, where that is known."""
+        """Whether some policy has PASSTHROUGH: connections go to their original destination."""
         return any(
             policy.load_balancer is not None and policy.load_balancer.simple is SimpleLb.PASSTHROUGH
             for policy in self.policies
@@ -128,7 +128,7 @@ class _Indices(NamedTuple):
     exported: _Index
     labels: Mapping[_Key, frozenset[str]]
     """The keys of labels that rules look at."""
-    placed: Mapping[_Key, bool]
+    located: Mapping[_Key, bool]
     """The rules whose endpoints depend on where the client runs."""
     passing_on: Mapping[_Key, bool]
 
@@ -141,22 +141,22 @@ class DestinationRules:
 
     def __init__(
         self,
-        made: _Derived,
+        derived: _Derived,
         settings: RuleSettings,
         before: "DestinationRules | None" = None,
     ) -> None:
         """before: the rules of which some were kept."""
-        self.made = made
+        self.derived = derived
         self._settings = settings
-        self.rules = tuple(chain.from_iterable(made.values.values()))
+        self.rules = tuple(chain.from_iterable(derived.values.values()))
         """Each once; of a namespace and host in the order in which they count."""
         known = before._indices if before is not None else _NONE
         self._indices: _Indices = _Indices(
-            _indexed(known.local, made, self._is_local),
-            _indexed(known.exported, made, _is_exported),
-            noted(made, _labels_looked_at, known.labels),
-            noted(made, _depend_on_place, known.placed),
-            noted(made, _pass_on, known.passing_on),
+            _indexed(known.local, derived, self._is_local),
+            _indexed(known.exported, derived, _is_exported),
+            noted(derived, _labels_looked_at, known.labels),
+            noted(derived, _depend_on_location, known.located),
+            noted(derived, _pass_on, known.passing_on),
         )
 
     def _is_local(self, rule: Rule) -> bool:
@@ -167,7 +167,7 @@ class DestinationRules:
         )
 
     @classmethod
-    def of(
+    def build(
         cls,
         objects: Iterable[ConfigObject],
         settings: RuleSettings,
@@ -175,16 +175,16 @@ class DestinationRules:
     ) -> "DestinationRules":
         """Return the rules of these objects: those before, if nothing of them changed."""
         known = before if before is not None and before._settings == settings else None
-        rules = known.made.values if known is not None else {}
-        made = derive(
+        rules = known.derived.values if known is not None else {}
+        derived = derive(
             objects,
             lambda each: _key(each, settings.domain),
             lambda key, items: _rules(key, items, settings, rules.get(key, ())),
             settings=settings,
             same=same_spec,
-            before=known.made if known is not None else None,
+            before=known.derived if known is not None else None,
         )
-        return view(lambda made: cls(made, settings, known), made, known)
+        return view(lambda derived: cls(derived, settings, known), derived, known)
 
     def rule_for(self, namespace: str, service: Service, labels: Labels = ()) -> Rule | None:
         """Return the rule by which clients of a namespace, with these labels, reach a service."""
@@ -240,9 +240,9 @@ class DestinationRules:
         return frozenset(chain.from_iterable(self._indices.labels.values()))
 
     @property
-    def depend_on_place(self) -> bool:
+    def depend_on_location(self) -> bool:
         """Whether the endpoints of some rule depend on where the client runs."""
-        return bool(self._indices.placed)
+        return bool(self._indices.located)
 
     def pass_on(self, host: str) -> bool:
         """Return whether connections to a host may go where they were going, by some rule."""
@@ -265,11 +265,11 @@ class DestinationRules:
         return ()
 
 
-def _indexed(before: _Index, made: _Derived, has: Callable[[Rule], bool]) -> _Index:
-    """Return the indices of namespaces after edits; has: tells whether a rule is in them."""
+def _indexed(before: _Index, derived: _Derived, has: Callable[[Rule], bool]) -> _Index:
+    """Return the indices of namespaces after edits; has: whether a rule is in them."""
     changed: dict[str, dict[str, _Rules]] = {}
-    for namespace, host in made.touched:
-        rules = made.values.get((namespace, host), ())
+    for namespace, host in derived.touched:
+        rules = derived.values.get((namespace, host), ())
         changed.setdefault(namespace, {})[host] = tuple(filter(has, rules))
     found = dict(before)
     for namespace, of_hosts in changed.items():
@@ -285,8 +285,8 @@ def _labels_looked_at(rules: _Rules) -> frozenset[str]:
     return frozenset(key for each in rules for key in each.labels_looked_at)
 
 
-def _depend_on_place(rules: _Rules) -> bool:
-    return any(each.depends_on_place for each in rules)
+def _depend_on_location(rules: _Rules) -> bool:
+    return any(each.depends_on_location for each in rules)
 
 
 def _pass_on(rules: _Rules) -> bool:
@@ -353,5 +353,5 @@ def _merged(
     )
 
 
-NO_RULES = DestinationRules.of((), RuleSettings(domain="", root_namespace="", export_to=()))
+NO_RULES = DestinationRules.build((), RuleSettings(domain="", root_namespace="", export_to=()))
 """Those of a mesh without any."""

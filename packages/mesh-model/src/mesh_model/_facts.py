@@ -1,11 +1,11 @@
-"""All that is known of a mesh at a moment, wherever it comes from: what a model is made of."""
+"""The input of a model: all that the sources know of a mesh at one moment."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from istio_config import ConfigObject, Snapshot, snapshot_of, with_objects
 from mesh_model.policies._key_sets import NO_KEY_SETS, KeySets
-from mesh_model.workloads._service_settings import Place
+from mesh_model.workloads._service_settings import EndpointKey
 
 _NOTHING = snapshot_of(())
 
@@ -15,15 +15,15 @@ class Facts:
     """The facts of all sources at a moment."""
 
     snapshot: Snapshot = _NOTHING
-    """The objects that somebody wrote."""
+    """The objects of files, clusters and programs."""
     registered: tuple[ConfigObject, ...] = ()
-    """The entries of workloads that are there because their proxies are connected."""
-    reports: Mapping[Place, bool] = field(default_factory=dict)
-    """Whether applications are healthy, where their proxies have said so."""
+    """WorkloadEntries of the proxies that registered themselves by WorkloadGroup."""
+    reports: Mapping[EndpointKey, bool] = field(default_factory=dict)
+    """Whether each application is healthy, where its proxy probes it and has reported."""
     addresses: Mapping[str, tuple[str, ...]] | None = None
-    """Those of host names of network gateways; None: names are used as names alone."""
+    """The addresses of network gateways' host names; None: names are not looked up."""
     key_sets: KeySets = NO_KEY_SETS
-    """Those that were fetched, by which tokens of requests are checked."""
+    """The JSON Web Key Sets that were fetched for RequestAuthentications."""
 
     @property
     def objects(self) -> Snapshot:

@@ -1,4 +1,4 @@
-"""The Gateways of a mesh, and which of them a router opens.
+"""The Gateways of a mesh, and those that apply to a router.
 
 A Gateway is for every router that has the labels of its selector, in any namespace. Two annotations
 narrow that, as Istio's translation of the Gateway API writes them: one to the Gateway's own
@@ -21,7 +21,7 @@ OF_SERVICES = "internal.istio.io/gateway-service"
 
 
 _ALL = "all"
-"""The key of all of them: their order counts, and there are few."""
+"""The one key of all Gateways: their order counts, and they are few."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,13 +56,13 @@ class Gateway:
 class Gateways:
     """All Gateways, oldest first."""
 
-    def __init__(self, made: Derived[ConfigObject, str, tuple[Gateway, ...]]) -> None:
-        self.made = made
-        self.gateways = made.values.get(_ALL, ())
+    def __init__(self, derived: Derived[ConfigObject, str, tuple[Gateway, ...]]) -> None:
+        self.derived = derived
+        self.gateways = derived.values.get(_ALL, ())
         """Oldest first."""
 
     @classmethod
-    def of(
+    def build(
         cls,
         objects: Iterable[ConfigObject],
         before: "Gateways | None" = None,
@@ -73,14 +73,14 @@ class Gateways:
 
         own_namespace_only: a Gateway is for routers of its own namespace alone.
         """
-        made = derive(
+        derived = derive(
             objects,
             lambda _: _ALL,
             lambda _, items: tuple(_gateways(items, own_namespace_only=own_namespace_only)),
             settings=own_namespace_only,
-            before=before.made if before is not None else None,
+            before=before.derived if before is not None else None,
         )
-        return view(cls, made, before)
+        return view(cls, derived, before)
 
     def of_router(
         self, namespace: str, labels: Labels, hosts: Collection[str] = ()
@@ -91,11 +91,11 @@ class Gateways:
     def withheld_from(
         self, namespace: str, labels: Labels, hosts: Collection[str] = ()
     ) -> tuple[Gateway, ...]:
-        """Return the Gateways whose selector has a router that they are not for.
+        """Return the Gateways that select a router of another namespace, and are not for it.
 
-        Those of the Gateway API are never meant for routers of other namespaces.
+        Those of the Gateway API are not among them: they are never for other namespaces.
         """
-        if not self.made.settings:
+        if not self.derived.settings:
             return ()
         return tuple(
             each
@@ -106,7 +106,7 @@ class Gateways:
         )
 
     def object_of(self, gateway: Gateway) -> ConfigObject:
-        """Return the object that a Gateway was made of, which knows its file and line."""
+        """Return the object of a Gateway, which knows its file and line."""
         return self._objects_by_key[gateway.namespace, gateway.name]
 
     def differing(self, other: "Gateways") -> frozenset[tuple[str, str]]:
@@ -128,7 +128,7 @@ class Gateways:
 
     @cached_property
     def _objects_by_key(self) -> dict[tuple[str, str], ConfigObject]:
-        return {(each.namespace, each.name): each for each in self.made.objects}
+        return {(each.namespace, each.name): each for each in self.derived.objects}
 
 
 def _gateways(objects: Iterable[ConfigObject], *, own_namespace_only: bool) -> Iterable[Gateway]:
@@ -144,4 +144,4 @@ def _gateways(objects: Iterable[ConfigObject], *, own_namespace_only: bool) -> I
             )
 
 
-NO_GATEWAYS = Gateways.of((), own_namespace_only=False)
+NO_GATEWAYS = Gateways.build((), own_namespace_only=False)

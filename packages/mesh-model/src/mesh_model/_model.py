@@ -1,7 +1,7 @@
-"""The model of a mesh, made of the facts about it: services, policies, settings.
+"""The model of a mesh: its services, rules and settings; what Istio calls a PushContext.
 
-Pure and immutable: equal facts give models that say the same, and two models are compared part
-by part to find out which resources a change touches.
+Pure and immutable: equal facts give equal answers. Two models are compared part by part to find
+out which resources of which proxies a change touches.
 """
 
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ from mesh_model._facts import Facts
 from mesh_model._gateways import Gateways
 from mesh_model._networks import Networks
 from mesh_model._peer_authentication import PeerPolicies, Policy
-from mesh_model._places import locality_labels, rules_use_places
+from mesh_model._places import locality_labels, rules_use_location
 from mesh_model._rule_objects import RuleObjects
 from mesh_model._service_facts import ChangedServices, ServiceFacts, compared
 from mesh_model._services import Service
@@ -36,7 +36,7 @@ from mesh_model.gateway_api._translation import GatewayApi
 from mesh_model.namespaces._host_owners import NO_OWNERS, HostOwners, host_owners
 from mesh_model.policies._key_sets import KeySets
 from mesh_model.policies._workload_rules import WorkloadRules
-from mesh_model.registry._made_services import MadeServices, made_of
+from mesh_model.registry._service_registry import ServiceRegistry, build_registry
 from mesh_model.secrets import Secrets
 from mesh_model.sidecars._indices import Indices
 from mesh_model.sidecars._sidecars import Sidecars
@@ -49,7 +49,7 @@ from mesh_model.workloads._workload_endpoints import same_pod
 class MeshModel:
     """A whole mesh, as generators need it.
 
-    A model is equal to itself alone. What two of them do not have alike is asked part by part:
+    A model is equal to itself alone. How two of them differ is asked part by part:
     `changed_services`, `RuleObjects.differences` and the `differing` of the others.
     """
 
@@ -78,30 +78,30 @@ class MeshModel:
     networks: Networks
     workload_groups: tuple[ConfigObject, ...] = field(repr=False)
     owners: HostOwners
-    made: MadeServices = field(repr=False)
-    """The services by the objects that they were made of, for the model that replaces this one."""
+    registry: ServiceRegistry = field(repr=False)
+    """The services by the objects that describe them, for the model that replaces this one."""
     facts: ServiceFacts = field(repr=False)
     """Of all services at once."""
     origin: "Origin" = field(repr=False)
-    """The snapshot and the settings that it was made of."""
+    """The snapshot and the settings that it was built from."""
 
     def says_the_same_as(self, before: "MeshModel") -> bool:
-        """Return whether only objects were read again that say the same; in doubt not."""
+        """Return whether no edit since `before` had an effect; in doubt False."""
         return self.facts is before.facts
 
     @property
     def services(self) -> tuple[Service, ...]:
         """The services, oldest first; each host of a namespace once."""
-        return self.made.services
+        return self.registry.services
 
     @property
     def by_key(self) -> Mapping[tuple[str, str], Service]:
         """Services by namespace and host."""
-        return self.made.combined.by_key
+        return self.registry.combined.by_key
 
     @cached_property
     def labels_looked_at(self) -> frozenset[str]:
-        """The keys of the labels of proxies by which rules of the mesh choose."""
+        """The keys of the proxy labels that some rule reads; scopes are shared by their values."""
         return (
             self.destination_rules.labels_looked_at
             | self.virtual_services.source_labels
@@ -109,12 +109,12 @@ class MeshModel:
         )
 
     @cached_property
-    def uses_places(self) -> bool:
-        """Whether clusters or endpoints depend on where a proxy runs."""
+    def uses_location(self) -> bool:
+        """Whether clusters or endpoints depend on a proxy's locality, network or node."""
         return (
             self.networks.have_gateways
-            or rules_use_places(self.destination_rules, self.mesh_config)
-            or self.facts.use_places
+            or rules_use_location(self.destination_rules, self.mesh_config)
+            or self.facts.use_location
         )
 
     @property
@@ -136,7 +136,8 @@ class MeshModel:
 class Origin(NamedTuple):
     """The facts and the settings of which a model is made.
 
-    mark: of the objects. settings: the other facts, and the arguments of `build_model`.
+    mark: the identity of the snapshot. settings: the other facts, and the arguments of
+    `build_model`.
     """
 
     mark: object
@@ -155,9 +156,9 @@ def build_model(
     """Derive the mesh from what is known of it; mesh config's trustDomain wins over the default.
 
     domain: the DNS suffix of Kubernetes services and of short names. scope_gateways: a Gateway is
-        for routers of its own namespace alone. strict_namespaces: a namespace governs its own hosts
-        alone, and Gateways are scoped. before: the model that this one replaces; services keep
-        the addresses allocated for them there.
+        for routers of its own namespace alone. strict_namespaces: only the namespace that owns a
+        host defines it for others, and Gateways are scoped. before: the model that this one
+        replaces; what did not change is kept, allocated addresses also.
     """
     snapshot = facts.objects
     settings = (
@@ -181,47 +182,49 @@ def build_model(
         if strict_namespaces
         else NO_OWNERS
     )
-    made = made_of(
+    registry = build_registry(
         snapshot,
         domain=domain,
         resolved=facts.addresses,
         reports=facts.reports,
         owners=owners,
-        before=before.made if before is not None else None,
+        before=before.registry if before is not None else None,
     )
-    secrets = Secrets.of(snapshot.of_kind(SECRET), before.secrets if before is not None else None)
+    secrets = Secrets.build(
+        snapshot.of_kind(SECRET), before.secrets if before is not None else None
+    )
     gateway_api = gateway_api_of(
         snapshot,
-        services=made.combined.by_key,
+        services=registry.combined.by_key,
         secrets=secrets,
         domain=domain,
         owners=owners,
         before=before.gateway_api if before is not None else None,
     )
     gateways = oldest_first(snapshot.of_kind(GATEWAY), gateway_api.gateways)
-    virtual_services = VirtualServices.of(
+    virtual_services = VirtualServices.build(
         oldest_first(snapshot.of_kind(VIRTUAL_SERVICE), gateway_api.virtual_services),
         VirtualServiceSettings(
             export_to=tuple(snapshot.mesh_config.default_virtual_service_export_to),
             domain=domain,
             owners=owners,
         ),
-        counts=VirtualHostCounts(made.services, gateways),
+        counts=VirtualHostCounts(registry.services, gateways),
         before=before.virtual_services if before is not None else None,
     )
     return MeshModel(
         mesh_config=snapshot.mesh_config,
         trust_domain=snapshot.mesh_config.trust_domain or default_trust_domain,
         domain=domain,
-        auto_allocated=made.inputs.allocated,
-        networks=made.inputs.settings.networks,
+        auto_allocated=registry.inputs.allocated,
+        networks=registry.inputs.settings.networks,
         owners=owners,
-        made=made,
-        facts=ServiceFacts(made.combined.by_key),
+        registry=registry,
+        facts=ServiceFacts(registry.combined.by_key),
         origin=origin,
-        rules=RuleObjects.of(snapshot, (*gateway_api.gateways, *gateway_api.virtual_services)),
+        rules=RuleObjects.build(snapshot, (*gateway_api.gateways, *gateway_api.virtual_services)),
         gateway_api=gateway_api,
-        destination_rules=DestinationRules.of(
+        destination_rules=DestinationRules.build(
             snapshot.of_kind(DESTINATION_RULE),
             RuleSettings(
                 domain=domain,
@@ -231,24 +234,24 @@ def build_model(
             before.destination_rules if before is not None else None,
         ),
         virtual_services=virtual_services,
-        sidecars=Sidecars.of(
+        sidecars=Sidecars.build(
             snapshot.of_kind(SIDECAR),
             root_namespace=snapshot.mesh_config.root_namespace,
             before=before.sidecars if before is not None else None,
         ),
         indices=Indices(
-            made.services,
+            registry.services,
             virtual_services,
             before=before.indices if before is not None else None,
         ),
-        gateways=Gateways.of(
+        gateways=Gateways.build(
             gateways,
             before.gateways if before is not None else None,
             own_namespace_only=scope_gateways or owners.is_strict,
         ),
         secrets=secrets,
         workload_groups=snapshot.of_kind(WORKLOAD_GROUP),
-        workload_rules=WorkloadRules.of(
+        workload_rules=WorkloadRules.build(
             snapshot,
             root_namespace=snapshot.mesh_config.root_namespace,
             before=before.workload_rules if before is not None else None,
@@ -266,7 +269,7 @@ def build_model(
 
 
 def _is_without_effect(snapshot: Snapshot, settings: tuple[object, ...], before: Origin) -> bool:
-    """Return whether nothing but pods was edited that say the same to a mesh; it costs the edit.
+    """Return whether only pods were edited, in fields that the model does not read.
 
     Kubernetes writes into each pod again and again: heartbeats, counts of restarts, annotations.
     """
@@ -338,7 +341,7 @@ class SameNames(NamedTuple):
 
 
 def same_names(old: MeshModel, new: MeshModel, changed: ChangedServices) -> SameNames:
-    """Compare the parts of two models that name tables are made of, given what changed."""
+    """Compare the parts of two models that name tables are built from, given what changed."""
     if old.mesh_config != new.mesh_config or not changed.same_order:
         return SameNames(addresses=False, endpoints=False)
     endpoints = True

@@ -56,7 +56,7 @@ class PeerPolicies:
     def namespace_mode(self, namespace: str) -> MutualTlsMode:
         """Return the mode of workloads that no policy selects by labels."""
         for each in (namespace, self.root_namespace):
-            for policy in self._of(each):
+            for policy in self._in_namespace(each):
                 if not policy.labels:
                     if policy.spec.mtls.mode is not MutualTlsMode.UNSET:
                         return policy.spec.mtls.mode
@@ -65,7 +65,7 @@ class PeerPolicies:
 
     def has_workload_policy(self, namespace: str) -> bool:
         """Return whether some policy selects workloads of a namespace by labels."""
-        return any(each.labels for each in self._of(namespace))
+        return any(each.labels for each in self._in_namespace(namespace))
 
     def differing(self, other: "PeerPolicies") -> frozenset[tuple[str, str]]:
         """Return namespace and name of the policies that two meshes do not have alike.
@@ -86,11 +86,11 @@ class PeerPolicies:
         return next(
             (
                 each.spec
-                for each in self._of(namespace)
+                for each in self._in_namespace(namespace)
                 if each.labels and each.labels.items() <= labels.items()
             ),
             None,
         )
 
-    def _of(self, namespace: str) -> Iterable[Policy]:
+    def _in_namespace(self, namespace: str) -> Iterable[Policy]:
         return (each for each in self.policies if each.namespace == namespace)

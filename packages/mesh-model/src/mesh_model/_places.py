@@ -1,7 +1,7 @@
-"""Whether anything in a mesh depends on where proxies run: their locality, network or node.
+"""Whether anything in a mesh depends on the location of a proxy: its locality, network or node.
 
-If nothing does, they share what they are sent. It is told for the whole mesh at once; which
-services it is about is found out as they are needed (`plan/_locality`).
+If nothing does, all proxies share their endpoints and clusters. The answer is one for the whole
+mesh; `envoy_config/plan/_locality` finds out for each service as it is needed.
 """
 
 from collections.abc import Iterable
@@ -11,18 +11,20 @@ from mesh_model._destination_rules import DestinationRules
 from mesh_model._services import Service
 
 
-def rules_use_places(rules: DestinationRules, mesh: MeshConfigSpec) -> bool:
-    """Return whether rules make the endpoints of some service depend on where a proxy runs."""
+def rules_use_location(rules: DestinationRules, mesh: MeshConfigSpec) -> bool:
+    """Return whether rules make the endpoints of some service depend on a proxy's locality."""
     if mesh.locality_lb_setting.distribute:
         return True
+    # Envoy fails over between localities only where outlier detection tells it who is unhealthy;
+    # so does Istio (pilot/pkg/networking/core/cluster_traffic_policy.go).
     default = mesh.default_traffic_policy
     if default is not None and default.outlier_detection is not None:
         return True
-    return rules.depend_on_place
+    return rules.depend_on_location
 
 
-def services_use_places(services: Iterable[Service]) -> bool:
-    """Return whether some service itself says that its endpoints depend on where a proxy runs."""
+def services_use_location(services: Iterable[Service]) -> bool:
+    """Return whether some service's own fields make its endpoints depend on a proxy's location."""
     return any(each.traffic_distribution or each.is_node_local for each in services)
 
 

@@ -1,7 +1,7 @@
-"""Objects that are rules about traffic, and which of them two models do not have alike.
+"""Objects of traffic rules, and those that differ between two models.
 
-Services are compared by their content (`_model.changed_services`); of rules, objects are compared:
-what they mean to a proxy shows in the resources that are made of them.
+Services are compared by their content (`_model.changed_services`); of rules the objects are
+compared: what they mean to a proxy shows in the resources that are built from them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ class RuleObjects:
         self._by_kind = by_kind
 
     @classmethod
-    def of(cls, snapshot: Snapshot, translated: Sequence[ConfigObject] = ()) -> "RuleObjects":
+    def build(cls, snapshot: Snapshot, translated: Sequence[ConfigObject] = ()) -> "RuleObjects":
         """Return those of a snapshot, and those that others of its objects are translated to."""
         found: dict[str, Sequence[ConfigObject]] = {
             f"{kind.name}.{kind.group}": snapshot.of_kind(kind) for kind in RULE_KINDS
@@ -58,12 +58,12 @@ Differing: TypeAlias = tuple[ConfigObject | None, ConfigObject | None]
 
 
 def same_spec(one: ConfigObject, other: ConfigObject) -> bool:
-    """Return whether an object only stands elsewhere in files, or has other labels."""
+    """Return whether two versions of an object differ only in file, line or labels."""
     return one.spec is other.spec and one.key == other.key
 
 
 def says_the_same(one: ConfigObject, other: ConfigObject) -> bool:
-    """Return whether nothing of an object is another that can have an effect."""
+    """Return whether two versions of an object are equal in all that can have an effect."""
     return one.key == other.key and content_of(one) == content_of(other)
 
 

@@ -1,8 +1,8 @@
 """Scopes: the part of the mesh that a proxy knows, shared by all proxies that know the same.
 
-A proxy's scope follows from its namespace, from whether it is a gateway, from the Sidecar object
-that selects it, and from those of its labels that rules anywhere look at. Whatever a proxy is sent
-of services and rules is made of its scope.
+A scope is what Istio calls a SidecarScope. It follows from a proxy's namespace, from whether it is
+a gateway, from the Sidecar object that selects it, and from those of its labels that rules anywhere
+read. All clusters, endpoints and routes of a proxy are built from its scope.
 """
 
 from collections.abc import Callable, Mapping
@@ -24,7 +24,7 @@ _FEW = 100
 
 
 class ScopeKey(NamedTuple):
-    """All that decides which part of the mesh a proxy knows."""
+    """The attributes of a proxy that decide which part of the mesh it knows."""
 
     namespace: str
     is_sidecar: bool = True
@@ -33,17 +33,17 @@ class ScopeKey(NamedTuple):
     labels: Labels = ()
     """Those of the proxy's labels that rules of the mesh look at."""
     captured: bool = False
-    """Whether connections come to the proxy that were going elsewhere."""
+    """Whether traffic is redirected to the proxy (iptables), and not sent to it by its address."""
 
 
 class OutboundPolicy(NamedTuple):
-    """The treatment of calls to hosts and addresses that the mesh does not know."""
+    """The outboundTrafficPolicy: calls to hosts and addresses that the mesh does not know."""
 
     allows_any: bool = True
     egress_proxy: Destination | None = None
-    """The service to which they are sent; None: to where they were going."""
+    """The service to which they are sent; None: to their original destination."""
     looks_up: bool = False
-    """Whether requests go where their hosts lead, even if they were going elsewhere."""
+    """Whether requests go to the addresses of their Host header (ALLOW_ANY_DYNAMIC_DNS)."""
 
 
 ANY_OUTBOUND = OutboundPolicy()
@@ -75,7 +75,7 @@ class Scope:
 
     @property
     def captured(self) -> bool:
-        """Whether connections come to the proxies that were going elsewhere."""
+        """Whether traffic is redirected to the proxies."""
         return self.key.captured
 
     def with_services(self, changed: Mapping[tuple[str, str], Service]) -> "Scope":

@@ -1,7 +1,7 @@
-"""Facts about all services of a mesh at once, and the services that two meshes do not have alike.
+"""Indices over all services of a mesh, and the services that differ between two meshes.
 
-A fact is found when it is first asked for. After an edit it follows from the one before and the
-services that were edited, so that it costs these.
+An index is built when it is first read. After an edit it is derived from the previous one and the
+edited services, and costs these.
 """
 
 from collections.abc import Iterable, Mapping
@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 from mesh_model._addresses_served import ServedAt, changed_addresses, services_by_address
 from mesh_model._auto_addresses import Key
-from mesh_model._places import services_use_places, uses_nodes
+from mesh_model._places import services_use_location, uses_nodes
 from mesh_model._services import Service
 
 
 class ChangedServices(NamedTuple):
-    """The services that two models do not have alike, each before and after; None: it is not."""
+    """The services that differ between two models, each before and after; None: absent."""
 
     pairs: Mapping[Key, tuple[Service | None, Service | None]]
     same_order: bool
@@ -22,13 +22,13 @@ class ChangedServices(NamedTuple):
 
 
 class ServiceFacts:
-    """The facts of one mesh. It is a cache: two threads that ask at once find the same."""
+    """The indices of one mesh. A cache: two threads that read it at once find equal values."""
 
     def __init__(self, by_key: Mapping[Key, Service]) -> None:
         """by_key: the services by namespace and host, the oldest first."""
         self._by_key = by_key
         self._by_address: ServedAt | None = None
-        self._use_places: bool | None = None
+        self._use_location: bool | None = None
         self._use_nodes: bool | None = None
 
     @property
@@ -39,11 +39,11 @@ class ServiceFacts:
         return self._by_address
 
     @property
-    def use_places(self) -> bool:
-        """Whether some service itself says that its endpoints depend on where a proxy runs."""
-        if self._use_places is None:
-            self._use_places = services_use_places(self._by_key.values())
-        return self._use_places
+    def use_location(self) -> bool:
+        """Whether some service's own fields make its endpoints depend on a proxy's location."""
+        if self._use_location is None:
+            self._use_location = services_use_location(self._by_key.values())
+        return self._use_location
 
     @property
     def use_nodes(self) -> bool:
@@ -53,16 +53,17 @@ class ServiceFacts:
         return self._use_nodes
 
     def take_over(self, before: "ServiceFacts", changed: ChangedServices) -> None:
-        """Find what was found of the mesh before; changed: the services that are not as there."""
+        """Derive the indices that the previous mesh had; changed: how its services differ."""
         gone = [old for old, _ in changed.pairs.values() if old is not None]
         come = [new for _, new in changed.pairs.values() if new is not None]
-        # An address is of its services in their order, also of those that are as they were.
+        # The services of an address stand in the mesh's order: another order of services that did
+        # not change themselves is a change of the index, too.
         keeps_order = changed.same_order or _common_keys_in_order(before._by_key, self._by_key)
         if before._by_address is not None and keeps_order:
             order = list(self._by_key)
             self._by_address = changed_addresses(before._by_address, changed.pairs, order)
-        if before._use_places is not None and not services_use_places(gone):
-            self._use_places = before._use_places or services_use_places(come)
+        if before._use_location is not None and not services_use_location(gone):
+            self._use_location = before._use_location or services_use_location(come)
         if before._use_nodes is not None and not uses_nodes(gone):
             self._use_nodes = before._use_nodes or uses_nodes(come)
 

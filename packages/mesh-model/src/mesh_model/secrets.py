@@ -89,20 +89,20 @@ def parse_secret_name(text: str, namespace: str) -> SecretName | None:
 class Secrets:
     """All Secrets, by namespace and name."""
 
-    def __init__(self, made: Derived[ConfigObject, tuple[str, str], SecretFields]) -> None:
-        self.made = made
-        self._by_key = made.values
+    def __init__(self, derived: Derived[ConfigObject, tuple[str, str], SecretFields]) -> None:
+        self.derived = derived
+        self._by_key = derived.values
 
     @classmethod
-    def of(cls, objects: Iterable[ConfigObject], before: "Secrets | None" = None) -> "Secrets":
+    def build(cls, objects: Iterable[ConfigObject], before: "Secrets | None" = None) -> "Secrets":
         """Return the Secrets of these objects: those before, if they are of the same objects."""
-        made = derive(
+        derived = derive(
             objects,
             _key,
             lambda _, items: cast("SecretFields", items[-1].spec),
-            before=before.made if before is not None else None,
+            before=before.derived if before is not None else None,
         )
-        return view(cls, made, before)
+        return view(cls, derived, before)
 
     def find(self, name: SecretName) -> KeyPair | Roots | NoSecret:
         """Return the certificate or the roots that a name means."""
@@ -189,4 +189,4 @@ def secrets_of(name: SecretName) -> frozenset[tuple[str, str]]:
     return frozenset({(name.namespace, name.name), (name.namespace, plain)})
 
 
-NO_SECRETS = Secrets.of(())
+NO_SECRETS = Secrets.build(())

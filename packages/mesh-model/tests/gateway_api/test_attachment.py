@@ -262,7 +262,7 @@ def test_the_mesh_that_a_translation_was_made_of_is_not_kept() -> None:
     facts = mesh_facts()
     first = translated(gateway(HTTP) + route(), facts).api
     alike = mesh_facts()
-    assert first.of(first.objects, alike, first) is first
+    assert first.build(first.objects, alike, first) is first
     forgotten = ref(facts)
     del facts
     assert forgotten() is None
@@ -276,8 +276,8 @@ def test_nothing_is_made_anew_while_no_answer_of_the_mesh_differs() -> None:
     )
     first = translated(text).api
     more = mesh_facts((*SERVICES, service("unrelated", 80)))
-    assert first.of(first.objects, more, first) is first
-    other = first.of(first.objects, mesh_facts((*SERVICES, service("x", 1))), first)
+    assert first.build(first.objects, more, first) is first
+    other = first.build(first.objects, mesh_facts((*SERVICES, service("x", 1))), first)
     kept = [each for each in other.virtual_services if each in first.virtual_services]
     assert [each is first.virtual_services[0] for each in kept] == [True]
     assert len(other.virtual_services) == 2

@@ -76,8 +76,8 @@ def test_edits_lead_to_what_a_fresh_start_gives(
     for indexes, services in meshes:
         objects = tuple(POOL[index] for index in sorted(indexes))
         around = mesh_facts(each for each in SERVICES if each in services)
-        fresh = GatewayApi.of(objects, around)
-        before = GatewayApi.of(objects, around, before)
+        fresh = GatewayApi.build(objects, around)
+        before = GatewayApi.build(objects, around, before)
         assert before.gateways == fresh.gateways
         assert before.virtual_services == fresh.virtual_services
         assert before.statuses == fresh.statuses

@@ -76,7 +76,7 @@ def objects(routes: list[tuple[HttpRouteSpec, str]]) -> tuple[ConfigObject, ...]
 
 
 def table(routes: tuple[ConfigObject, ...]) -> tuple[HttpRoute, ...]:
-    api = GatewayApi.of((*objects_of(GATEWAY), *routes), mesh_facts(SERVICES))
+    api = GatewayApi.build((*objects_of(GATEWAY), *routes), mesh_facts(SERVICES))
     (found,) = api.virtual_services
     assert isinstance(found.spec, VirtualServiceSpec)
     return found.spec.http

@@ -64,8 +64,8 @@ OWNERS = host_owners(
 def test_a_host_is_its_namespaces_by_its_form_or_by_the_annotation(
     namespace: str, host: str, *, expected: bool
 ) -> None:
-    assert OWNERS.govern(namespace, host) is expected
-    assert NO_OWNERS.govern(namespace, host)
+    assert OWNERS.owns(namespace, host) is expected
+    assert NO_OWNERS.owns(namespace, host)
 
 
 @pytest.mark.parametrize(
@@ -127,5 +127,5 @@ def test_hosts_of_another_domain_are_not_a_namespaces_own(
 ) -> None:
     """The form of a host says whose it is only in the domain of the mesh."""
     owners = model_of(domain="corp.example", strict_namespaces=True).owners
-    assert owners.govern("a", "reviews.a.svc.corp.example")
-    assert not owners.govern("a", "reviews.a.svc.cluster.local")
+    assert owners.owns("a", "reviews.a.svc.corp.example")
+    assert not owners.owns("a", "reviews.a.svc.cluster.local")

@@ -14,13 +14,13 @@ def test_keys_are_the_rules_own_or_fetched_from_its_address_or_found_by_the_issu
     assert source_of(JwtRule(issuer=issuer, jwks_uri=OF_URI.uri)) == OF_URI
     assert source_of(JwtRule(issuer=issuer)) == OF_ISSUER
     sets = KeySets({OF_URI: "by uri", OF_ISSUER: "by issuer"})
-    assert sets.of(JwtRule(issuer=issuer, jwks="own")) == "own"
-    assert sets.of(JwtRule(issuer=issuer, jwks_uri=OF_URI.uri)) == "by uri"
-    assert sets.of(JwtRule(issuer=issuer)) == "by issuer"
+    assert sets.get(JwtRule(issuer=issuer, jwks="own")) == "own"
+    assert sets.get(JwtRule(issuer=issuer, jwks_uri=OF_URI.uri)) == "by uri"
+    assert sets.get(JwtRule(issuer=issuer)) == "by issuer"
 
 
 def test_until_a_set_is_fetched_envoy_gets_a_usable_one_that_is_always_the_same() -> None:
-    keys = NO_KEY_SETS.of(JwtRule(jwks_uri=OF_URI.uri))
+    keys = NO_KEY_SETS.get(JwtRule(jwks_uri=OF_URI.uri))
     check_key_set(keys)  # its point is on the curve
     (key,) = json.loads(keys)["keys"]
     assert key.keys() == {"kty", "crv", "alg", "x", "y"}

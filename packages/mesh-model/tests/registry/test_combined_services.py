@@ -6,7 +6,7 @@ from istio_config import ConfigObject
 from istio_config.kinds.service_entry import Resolution
 from mesh_model._services import Registry, Service
 from mesh_model.namespaces._host_owners import NO_OWNERS
-from mesh_model.registry._made_services import made_of
+from mesh_model.registry._service_registry import build_registry
 from mesh_objects import service, service_entry, slice_of, snapshot
 from mesh_settings import DOMAIN
 
@@ -16,7 +16,7 @@ OLD, NEW = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"
 def services(*objects: ConfigObject) -> dict[str, Service]:
     return {
         each.host: each
-        for each in made_of(snapshot(objects), domain=DOMAIN, owners=NO_OWNERS).services
+        for each in build_registry(snapshot(objects), domain=DOMAIN, owners=NO_OWNERS).services
     }
 
 

@@ -9,16 +9,18 @@ from istio_config import ConfigObject, ObjectKey
 from istio_config.kinds.kubernetes import NODE
 from mesh_model._services import Service
 from mesh_model.namespaces._host_owners import NO_OWNERS
-from mesh_model.registry._made_services import MadeServices, made_of
+from mesh_model.registry._service_registry import ServiceRegistry, build_registry
 from mesh_objects import object_of, pod, service, service_entry, slice_of, snapshot, workload_entry
 from mesh_settings import DOMAIN
 
 APP = {"app": "a"}
 
 
-def remade(before: MadeServices, objects: list[ConfigObject]) -> tuple[MadeServices, set[str]]:
+def remade(
+    before: ServiceRegistry, objects: list[ConfigObject]
+) -> tuple[ServiceRegistry, set[str]]:
     """Make the services of other objects; return the hosts of those that are others."""
-    after = made_of(snapshot(objects), before=before, domain=DOMAIN, owners=NO_OWNERS)
+    after = build_registry(snapshot(objects), before=before, domain=DOMAIN, owners=NO_OWNERS)
     old = set(map(id, before.services))
     return after, {each.host.partition(".")[0] for each in after.services if id(each) not in old}
 
@@ -26,7 +28,7 @@ def remade(before: MadeServices, objects: list[ConfigObject]) -> tuple[MadeServi
 def test_an_edited_slice_remakes_its_service_alone() -> None:
     objects = [service(f"s{at}") for at in range(20)]
     objects += [slice_of(f"s{at}", f"10.0.0.{at}") for at in range(20)]
-    before = made_of(snapshot(objects), domain=DOMAIN, owners=NO_OWNERS)
+    before = build_registry(snapshot(objects), domain=DOMAIN, owners=NO_OWNERS)
     objects[23] = slice_of("s3", "10.0.0.3", "10.0.1.3")
 
     after, changed = remade(before, objects)
@@ -38,7 +40,7 @@ def test_an_edited_slice_remakes_its_service_alone() -> None:
 
 def test_a_second_slice_of_a_service_remakes_it_alone() -> None:
     objects = [service("a"), service("b"), slice_of("a", "10.0.0.1"), slice_of("b", "10.0.0.2")]
-    before = made_of(snapshot(objects), domain=DOMAIN, owners=NO_OWNERS)
+    before = build_registry(snapshot(objects), domain=DOMAIN, owners=NO_OWNERS)
 
     after, changed = remade(before, [*objects, slice_of("a", "10.0.0.3", name="a-2")])
 
@@ -55,7 +57,7 @@ def test_a_pod_remakes_the_services_that_select_it_or_have_it_as_an_endpoint() -
         service("none"),
         pod("10.0.0.1", APP),
     ]
-    before = made_of(snapshot(objects), domain=DOMAIN, owners=NO_OWNERS)
+    before = build_registry(snapshot(objects), domain=DOMAIN, owners=NO_OWNERS)
     objects[-1] = pod("10.0.0.1", {**APP, "version": "v2"})
 
     after, changed = remade(before, objects)
@@ -66,7 +68,7 @@ def test_a_pod_remakes_the_services_that_select_it_or_have_it_as_an_endpoint() -
 def test_a_label_of_a_node_may_concern_every_service_and_changes_those_with_pods_there() -> None:
     objects = [service("a", selector=APP), service("b"), slice_of("b", "10.0.0.1")]
     objects += [pod("10.0.0.2", APP, nodeName="n"), object_of(NODE, "n", {})]
-    before = made_of(snapshot(objects), domain=DOMAIN, owners=NO_OWNERS)
+    before = build_registry(snapshot(objects), domain=DOMAIN, owners=NO_OWNERS)
     objects[-1] = object_of(NODE, "n", {}, labels={"topology.kubernetes.io/region": "north"})
 
     after, changed = remade(before, objects)
@@ -83,14 +85,14 @@ def test_objects_that_are_read_again_and_say_the_same_change_nothing() -> None:
             pod("10.0.0.2", APP),
         ]
 
-    before = made_of(snapshot(objects()), domain=DOMAIN, owners=NO_OWNERS)
+    before = build_registry(snapshot(objects()), domain=DOMAIN, owners=NO_OWNERS)
 
     after, changed = remade(before, objects())
 
     assert (after.count, changed) == (0, set())
 
 
-def without_auto_addresses(made: MadeServices) -> list[Service]:
+def without_auto_addresses(made: ServiceRegistry) -> list[Service]:
     """Return the services, which have other allocated addresses by what there was before."""
     return [replace(each, auto_addresses=()) for each in made.services]
 
@@ -136,7 +138,7 @@ def test_services_made_by_edits_are_those_made_at_once(
     edits: list[tuple[bool, list[ConfigObject]]],
 ) -> None:
     objects: dict[ObjectKey, ConfigObject] = {}
-    made: MadeServices | None = None
+    made: ServiceRegistry | None = None
     for removes, changed in edits:
         for each in changed:
             if removes:
@@ -144,7 +146,7 @@ def test_services_made_by_edits_are_those_made_at_once(
             else:
                 objects[each.key] = each
         now = snapshot(objects.values())
-        made = made_of(now, before=made, domain=DOMAIN, owners=NO_OWNERS)
+        made = build_registry(now, before=made, domain=DOMAIN, owners=NO_OWNERS)
         assert without_auto_addresses(made) == without_auto_addresses(
-            made_of(now, domain=DOMAIN, owners=NO_OWNERS)
+            build_registry(now, domain=DOMAIN, owners=NO_OWNERS)
         )

@@ -9,7 +9,7 @@ from istio_config import ConfigObject
 from istio_config.kinds.workload_entry import WORKLOAD_ENTRY
 from mesh_model._services import Endpoint, Health, Service
 from mesh_model.namespaces._host_owners import NO_OWNERS
-from mesh_model.registry._made_services import made_of
+from mesh_model.registry._service_registry import build_registry
 from mesh_objects import object_of, pod, service, service_entry, slice_of, snapshot, workload_entry
 from mesh_settings import DOMAIN
 
@@ -18,7 +18,7 @@ SELECTS: dict[str, Any] = {"workloadSelector": {"labels": APP}}
 
 
 def only(*objects: ConfigObject) -> Service:
-    (found,) = made_of(snapshot(objects), domain=DOMAIN, owners=NO_OWNERS).services
+    (found,) = build_registry(snapshot(objects), domain=DOMAIN, owners=NO_OWNERS).services
     return found
 
 

@@ -24,7 +24,7 @@ WEB = (("app", "web"), ("version", "v1"))
 
 
 def chosen(objects: list[ConfigObject], namespace: str = "shop") -> str | None:
-    key = Sidecars.of(objects, root_namespace="root").choose(namespace, WEB)
+    key = Sidecars.build(objects, root_namespace="root").choose(namespace, WEB)
     return "/".join(key) if key is not None else None
 
 
@@ -67,8 +67,8 @@ def test_without_any_there_is_none() -> None:
 
 def test_the_same_objects_give_the_same_sidecars() -> None:
     objects = [sidecar("all", "shop")]
-    before = Sidecars.of(objects, root_namespace="root")
+    before = Sidecars.build(objects, root_namespace="root")
 
-    assert Sidecars.of(list(objects), root_namespace="root", before=before) is before
-    assert Sidecars.of(objects, root_namespace="other", before=before) is not before
-    assert Sidecars.of([], root_namespace="root", before=before) is not before
+    assert Sidecars.build(list(objects), root_namespace="root", before=before) is before
+    assert Sidecars.build(objects, root_namespace="other", before=before) is not before
+    assert Sidecars.build([], root_namespace="root", before=before) is not before

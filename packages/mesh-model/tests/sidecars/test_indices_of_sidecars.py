@@ -131,5 +131,5 @@ def test_indices_find_what_looking_at_everything_finds(
     ]
     assert found == list(naive_services(services, hosts, namespace, port))
     assert [each.name for each in listener.virtual_services] == list(
-        naive_routes(VirtualServices.of(routes, VIRTUAL_SERVICES), hosts, namespace)
+        naive_routes(VirtualServices.build(routes, VIRTUAL_SERVICES), hosts, namespace)
     )

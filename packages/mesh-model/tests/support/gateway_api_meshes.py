@@ -80,7 +80,7 @@ def _secrets() -> Secrets:
     """Make the Secrets shop of the namespaces shop and certs."""
     issued = Authority().issue("shop.example")
     values = {"tls.crt": issued.chain_pem.decode(), "tls.key": issued.key_pem.decode()}
-    return Secrets.of(
+    return Secrets.build(
         tuple(
             ConfigObject(
                 kind="Secret",
@@ -155,7 +155,7 @@ class Translated:
 def translated(
     text: str, facts: MeshFacts | None = None, before: GatewayApi | None = None
 ) -> Translated:
-    made = Translated(GatewayApi.of(objects_of(text), facts or mesh_facts(), before))
+    made = Translated(GatewayApi.build(objects_of(text), facts or mesh_facts(), before))
     for each in made.api.virtual_services:
         assert isinstance(each.spec, VirtualServiceSpec)
         for gateway in each.spec.gateways:
@@ -167,7 +167,7 @@ def translated(
 
 def virtual_services_of(text: str) -> tuple[VirtualService, ...]:
     """Return the VirtualServices that documents are translated to, as they are in effect."""
-    return VirtualServices.of(translated(text).api.virtual_services, VIRTUAL_SERVICES).all
+    return VirtualServices.build(translated(text).api.virtual_services, VIRTUAL_SERVICES).all
 
 
 @dataclass(frozen=True)

@@ -93,7 +93,7 @@ def imports(
     *,
     providers: Sequence[tuple[str, int]] = (),
 ) -> Imports:
-    indices = Indices(services, VirtualServices.of(routes, VIRTUAL_SERVICES))
+    indices = Indices(services, VirtualServices.build(routes, VIRTUAL_SERVICES))
     return Imports(
         namespace=namespace,
         by_key=Counted({(each.namespace, each.host): each for each in services}),

@@ -30,7 +30,7 @@ def made(name: str, spec: str, namespace: str = "a") -> ConfigObject:
 
 
 def only(objects: Sequence[ConfigObject]) -> VirtualService:
-    (found,) = VirtualServices.of(objects, VIRTUAL_SERVICES).all
+    (found,) = VirtualServices.build(objects, VIRTUAL_SERVICES).all
     return found
 
 
@@ -82,7 +82,7 @@ def test_own_ones_come_before_those_exported_by_name_and_those_before_public_one
         made("elsewhere", "{hosts: [r], gateways: [g], http: [{" + ROUTE + "}]}"),
         made("younger", "{hosts: [r], gateways: [mesh, g], http: [{" + ROUTE + "}]}"),
     ]
-    found = VirtualServices.of(objects, VIRTUAL_SERVICES)
+    found = VirtualServices.build(objects, VIRTUAL_SERVICES)
 
     assert names(found.of_mesh("a")) == ["own", "named", "public", "younger"]
     assert names(found.of_mesh("b")) == ["public", "younger"]
@@ -91,7 +91,7 @@ def test_own_ones_come_before_those_exported_by_name_and_those_before_public_one
 
 
 def test_the_meshs_default_holds_for_those_that_say_nothing_of_export() -> None:
-    found = VirtualServices.of(
+    found = VirtualServices.build(
         [made("v", "{hosts: [r], http: [{" + ROUTE + "}]}")],
         VIRTUAL_SERVICES._replace(export_to=(".",)),
     )
@@ -154,12 +154,12 @@ def test_what_does_not_change_stays_the_same_object() -> None:
     root = made("root", "{hosts: [r], http: [{delegate: {name: d}}]}")
     delegate = made("d", "{http: [{" + ROUTE + "}]}")
     other = made("other", "{hosts: [s], http: [{" + ROUTE + "}]}")
-    before = VirtualServices.of([root, other, delegate], VIRTUAL_SERVICES)
+    before = VirtualServices.build([root, other, delegate], VIRTUAL_SERVICES)
     edited = made("d", "{http: [{" + ROUTE + "}, {" + ROUTE + "}]}")
-    after = VirtualServices.of([root, other, edited], VIRTUAL_SERVICES, before=before)
+    after = VirtualServices.build([root, other, edited], VIRTUAL_SERVICES, before=before)
 
     assert (
-        VirtualServices.of([root.moved(3), other, delegate], VIRTUAL_SERVICES, before=before)
+        VirtualServices.build([root.moved(3), other, delegate], VIRTUAL_SERVICES, before=before)
         is before
     )
     assert [one is other for one, other in zip(before.all, after.all, strict=True)] == [False, True]
@@ -167,7 +167,7 @@ def test_what_does_not_change_stays_the_same_object() -> None:
 
 
 def test_the_labels_of_sources_are_known() -> None:
-    found = VirtualServices.of(
+    found = VirtualServices.build(
         [
             made("v", "{hosts: [r], http: [{match: [{sourceLabels: {app: x}}], " + ROUTE + "}]}"),
             made("w", "{hosts: [s], tcp: [{match: [{sourceLabels: {v: x}}], " + ROUTE + "}]}"),

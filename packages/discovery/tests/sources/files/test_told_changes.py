@@ -74,14 +74,14 @@ def test_only_what_is_told_is_read(many: Path) -> None:
 def test_one_edit_of_many_makes_one_service_and_leaves_the_others_as_they_are(many: Path) -> None:
     loader = ConfigLoader(many)
     before = build_model(Facts(snapshot=loader.load().snapshot))
-    assert before.made.count == 20
+    assert before.registry.count == 20
     (many / "s3.yaml").write_text(entry("s3", address="10.0.0.9"))
 
     after = build_model(
         Facts(snapshot=loader.load([(str(many), "s3.yaml")]).snapshot), before=before
     )
 
-    assert after.made.count == 1
+    assert after.registry.count == 1
     assert [
         new.name for old, new in zip(before.services, after.services, strict=True) if old is not new
     ] == ["s3"]
@@ -118,7 +118,7 @@ def test_a_file_of_many_documents_reads_the_one_that_changed(config_dir: Path) -
     )
 
     assert known.reader.documents_read == read + 1
-    assert after.made.count == 1
+    assert after.registry.count == 1
 
 
 def test_drafts_and_other_files_are_not_looked_for(many: Path) -> None:

@@ -35,9 +35,9 @@ def key_set(*names: str) -> bytes:
 def names_in(sets: KeySets, source: KeySource) -> list[str]:
     """Return the ids of the keys that proxies are given for a source; none until it is fetched."""
     rule = JwtRule(issuer=source.issuer, jwks_uri=source.uri)
-    text = sets.of(rule)
+    text = sets.get(rule)
     return (
-        [] if text == NO_KEY_SETS.of(rule) else [each["kid"] for each in json.loads(text)["keys"]]
+        [] if text == NO_KEY_SETS.get(rule) else [each["kid"] for each in json.loads(text)["keys"]]
     )
 
 

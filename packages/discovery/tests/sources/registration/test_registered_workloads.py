@@ -222,7 +222,7 @@ def test_a_report_remakes_the_services_of_its_address_alone(
 
     after = model(workloads, *objects, before=before)
 
-    assert after.made.count == 1
+    assert after.registry.count == 1
     assert [
         new.name for old, new in zip(before.services, after.services, strict=True) if old is not new
     ] == ["one"]

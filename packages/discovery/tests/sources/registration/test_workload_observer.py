@@ -313,7 +313,7 @@ async def test_a_report_of_health_counts_from_the_workloads_own_identity_alone( 
         await client.subscribe(type_urls.NAME_TABLE)  # answered after the report was looked at
         await client.next()
         await mesh.clock.advance(5)
-        reports = mesh.store.served.pending.made.inputs.settings.reports
+        reports = mesh.store.served.pending.registry.inputs.settings.reports
 
     assert list(reports.values()) == ([False] if is_taken_out else [])
     assert ("report of health without effect" in caplog.text) is not is_taken_out

@@ -192,6 +192,6 @@ class PushContext:
         return self._patched.failures
 
     def _place(self, proxy: Proxy) -> Place:
-        if not self.model.uses_places:
+        if not self.model.uses_location:
             return NOWHERE
         return proxy.place if self.model.uses_nodes else proxy.place._replace(node="")

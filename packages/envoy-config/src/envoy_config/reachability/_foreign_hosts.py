@@ -17,7 +17,7 @@ from istio_config.kinds.kubernetes import (
 from istio_config.kinds.protocol import Protocol
 from istio_config.kinds.service_entry import ServiceEntrySpec
 from mesh_configfile import Problem
-from mesh_model import MESH, NETWORK_LABEL, MeshModel, Service, VirtualService, not_governed
+from mesh_model import MESH, NETWORK_LABEL, MeshModel, Service, VirtualService, foreign_host
 
 _HOW = (
     'say exportTo ["."], or have the mesh\'s operators give it by the annotation '
@@ -29,7 +29,7 @@ def foreign_hosts(model: MeshModel) -> Iterator[Problem]:
     """Yield a problem for each host or address of a service that is not its namespace's."""
     if not model.owners.is_strict:
         return
-    for item in model.made.sources:
+    for item in model.registry.sources:
         match item.spec:
             case ServiceEntrySpec() as entry:
                 yield from _of_entry(item, entry, model)
@@ -77,10 +77,10 @@ def kept_at_home(item: ConfigObject, made: VirtualService) -> Iterator[Problem]:
     if made.mesh_export_to == made.export_to or MESH not in made.gateways:
         return
     for index, host in enumerate(made.hosts):
-        if host not in made.governed:
+        if host not in made.own_hosts:
             yield item.problem(
                 ("spec", "hosts", index),
-                f"{not_governed(host, item.namespace)}: this VirtualService holds for the sidecars "
+                f"{foreign_host(host, item.namespace)}: this VirtualService holds for the sidecars "
                 f"of {item.namespace} alone; {_HOW.format(annotation=HOSTS)}",
             )
 
@@ -91,10 +91,10 @@ def _of_entry(item: ConfigObject, spec: ServiceEntrySpec, model: MeshModel) -> I
     if own.is_at_home(namespace, export_to):
         return
     for index, host in enumerate(spec.hosts):
-        if not own.govern(namespace, host):
+        if not own.owns(namespace, host):
             yield item.problem(
                 ("spec", "hosts", index),
-                f"{not_governed(host, namespace)}: only clients there reach it by this; "
+                f"{foreign_host(host, namespace)}: only clients there reach it by this; "
                 f"{_HOW.format(annotation=HOSTS)}",
             )
     for index, address in enumerate(spec.addresses):

@@ -28,7 +28,7 @@ _ANY = ""
 
 def unreachable_services(model: MeshModel) -> Iterator[Problem]:
     """Yield a problem for every service, host and port that can't be reached."""
-    sources = model.made.sources
+    sources = model.registry.sources
     items = {(registry_of(each), each.namespace, each.name): each for each in sources}
     services = [
         _Placed(service=service, item=items[service.registry, service.namespace, service.name])
@@ -58,7 +58,7 @@ class Sources:
     """Finds the objects that services come from; it looks through them once one is asked for."""
 
     def __init__(self, model: MeshModel) -> None:
-        self._objects = model.made.sources
+        self._objects = model.registry.sources
 
     def of(self, service: Service) -> ConfigObject:
         """Return the object of a service."""
@@ -92,7 +92,7 @@ def same_services(old: MeshModel, new: MeshModel) -> bool:
     Then `unreachable_services` finds the same in both. Costs what differs, not what the mesh has.
     """
     return (
-        _same_but_for_endpoints(old.made.sources, new.made.sources)
+        _same_but_for_endpoints(old.registry.sources, new.registry.sources)
         and is_captured(old) == is_captured(new)
         and old.mesh_config.proxy_http_port == new.mesh_config.proxy_http_port
         and old.mesh_config.default_service_export_to == new.mesh_config.default_service_export_to
@@ -169,7 +169,7 @@ _Items = Mapping[tuple[Registry, str, str], ConfigObject]
 
 def _hosts_served_twice(model: MeshModel, items: _Items) -> Iterator[Problem]:
     """Find ServiceEntries of which a host is another object's service, and not united with it."""
-    for key, services in model.made.combined.several.items():
+    for key, services in model.registry.combined.several.items():
         served = model.by_key.get(key)
         for each in services:
             item = items[each.registry, each.namespace, each.name]
@@ -363,7 +363,9 @@ def _udp(item: ConfigObject) -> Iterator[Problem]:
 
 def places_taken(conflicts: Iterable[Conflict], model: MeshModel) -> Iterator[Problem]:
     """Yield a problem for each service that found no place to listen at a connected proxy."""
-    items = {(registry_of(each), each.namespace, each.name): each for each in model.made.sources}
+    items = {
+        (registry_of(each), each.namespace, each.name): each for each in model.registry.sources
+    }
     by_host = {
         each.host: items[each.registry, each.namespace, each.name]
         for each in reversed(model.services)

@@ -33,7 +33,7 @@ class Bound:
         return self.spec.hosts
 
     @property
-    def governed(self) -> frozenset[str]:
+    def own_hosts(self) -> frozenset[str]:
         return frozenset(self.hosts) if self.own is None else self.own
 
 

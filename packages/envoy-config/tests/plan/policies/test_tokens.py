@@ -48,7 +48,7 @@ def test_keys_are_part_of_what_is_compared(model_of: Build) -> None:
     text = document("one", "a", f"{{{rules('https://a')}}}")
     before = tokens_of(Workload("a"), model_of(text))
     (issuer,) = before.issuers
-    assert issuer.keys == NO_KEY_SETS.of(issuer.rule)
+    assert issuer.keys == NO_KEY_SETS.get(issuer.rule)
     fetched = KeySets({KeySource(KEYS): "keys"})
     after = tokens_of(Workload("a"), model_of(text, key_sets=fetched))
     assert [each.keys for each in after.issuers] == ["keys"]

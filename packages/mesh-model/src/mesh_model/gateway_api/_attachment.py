@@ -16,7 +16,7 @@ from mesh_model.gateway_api._conditions import Condition
 from mesh_model.gateway_api._hostnames import intersection
 from mesh_model.gateway_api._listeners import BoundListener
 from mesh_model.gateway_api._surroundings import Labels, Surroundings
-from mesh_model.namespaces._host_owners import not_governed
+from mesh_model.namespaces._host_owners import foreign_host
 
 ACCEPTED = Condition("Accepted", True, "Accepted")
 
@@ -46,17 +46,17 @@ def attach(
     name = f"{parent.namespace or item.namespace}/{parent.name}"
     named = [each for each in listeners if _is_named(parent, each)]
     if not named:
-        told = f"the Gateway {name} has no listener{_described(parent)}"
-        return _refused("NoMatchingParent", told)
+        message = f"the Gateway {name} has no listener{_described(parent)}"
+        return _refused("NoMatchingParent", message)
     allowed = [
         each for each in named if item.kind in each.kinds and _allows(each, item.namespace, around)
     ]
     if not allowed:
-        told = (
+        message = (
             f"no listener{_described(parent)} of the Gateway {name} "
             f"allows a {item.kind} of the namespace {item.namespace}"
         )
-        return _refused("NotAllowedByListeners", told)
+        return _refused("NotAllowedByListeners", message)
     found: list[Attached] = []
     withheld: list[str] = []
     for each in allowed:
@@ -66,16 +66,16 @@ def attach(
         if hosts:
             found.append(Attached(each, hosts))
     if not found and withheld:
-        told = (
-            f"{not_governed(withheld[0], item.namespace)}, and the Gateway {name} gives it to no "
+        message = (
+            f"{foreign_host(withheld[0], item.namespace)}, and the Gateway {name} gives it to no "
             "namespace by name: allow this one by a selector, or in the annotation "
             f"{HOSTS} of the Namespace"
         )
-        return _refused("NotAllowedByListeners", told)
+        return _refused("NotAllowedByListeners", message)
     if not found:
         has = ", ".join(each.listener.hostname or "*" for each in allowed)
-        told = f"no hostname is one of the Gateway {name}: its listeners have {has}"
-        return _refused("NoMatchingListenerHostname", told)
+        message = f"no hostname is one of the Gateway {name}: its listeners have {has}"
+        return _refused("NoMatchingListenerHostname", message)
     return Attachment(tuple(found), ACCEPTED)
 
 
@@ -89,8 +89,8 @@ def _is_named(parent: ParentReference, bound: BoundListener) -> bool:
 
 
 def _described(parent: ParentReference) -> str:
-    told = f" {parent.section_name}" if parent.section_name is not None else ""
-    return f"{told} of port {parent.port}" if parent.port is not None else told
+    message = f" {parent.section_name}" if parent.section_name is not None else ""
+    return f"{message} of port {parent.port}" if parent.port is not None else message
 
 
 def _allows(bound: BoundListener, namespace: str, around: Surroundings) -> bool:
@@ -110,12 +110,12 @@ def _allows(bound: BoundListener, namespace: str, around: Surroundings) -> bool:
 def _gives(bound: BoundListener, host: str, namespace: str, around: Surroundings) -> bool:
     """Return whether a listener that allows a namespace's routes gives it a host.
 
-    One that allows those of all says of none whose host is.
+    `from: All` names no namespace, so it gives none a host that the namespace does not own.
     """
     return (
         bound.listener.allowed_routes.namespaces.from_ is not From.ALL
         or namespace == bound.gateway.namespace
-        or around.governs(namespace, host)
+        or around.owns(namespace, host)
     )
 
 

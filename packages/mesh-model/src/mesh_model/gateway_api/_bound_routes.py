@@ -50,7 +50,7 @@ class BoundParent(NamedTuple):
     is_ours: whether it is for this control plane to say how it stands.
     """
 
-    place: int
+    number: int
     name: str
     accepted: Condition
     listeners: tuple[Attached, ...] = ()
@@ -102,21 +102,21 @@ def _bind(
     gateways: BoundGateways,
     around: Surroundings,
 ) -> BoundParent:
-    place, parent = numbered
+    number, parent = numbered
     group, kind, namespace, name = parent.target(item.namespace)
-    told = f"{kind} {namespace}/{name}"
+    described = f"{kind} {namespace}/{name}"
     if is_mesh_parent(parent):
         service, accepted = find_mesh_parent(parent, item.namespace, around)
-        return BoundParent(place, told, accepted, service=service)
+        return BoundParent(number, described, accepted, service=service)
     if (group, kind) != (GROUP, "Gateway"):
-        why = f"a {kind} of the group {group or 'core'} can't be a parent here"
-        return BoundParent(place, told, Condition("Accepted", False, "InvalidKind", why))
+        message = f"a {kind} of the group {group or 'core'} can't be a parent here"
+        return BoundParent(number, described, Condition("Accepted", False, "InvalidKind", message))
     listeners = gateways.served.get((namespace, name))
     if listeners is None:
         is_ours = (namespace, name) not in gateways.others
-        why = f"there is no Gateway {namespace}/{name}"
-        refused = Condition("Accepted", False, "NoMatchingParent", why)
-        return BoundParent(place, told, refused, is_ours=is_ours)
+        message = f"there is no Gateway {namespace}/{name}"
+        refused = Condition("Accepted", False, "NoMatchingParent", message)
+        return BoundParent(number, described, refused, is_ours=is_ours)
     hostnames = spec.hostnames if not isinstance(spec, TcpRouteSpec) else ()
     found = attach(item, parent, hostnames, listeners, around)
-    return BoundParent(place, told, found.accepted, listeners=found.listeners)
+    return BoundParent(number, described, found.accepted, listeners=found.listeners)

@@ -17,9 +17,9 @@ class Condition(NamedTuple):
 
 
 class ParentStatus(NamedTuple):
-    """How a route stands with one of its parents; place: of the parentRef among them."""
+    """How a route stands with one of its parents; number: of the parentRef among them."""
 
-    place: int
+    number: int
     parent: str
     conditions: tuple[Condition, ...]
 
@@ -45,5 +45,5 @@ class ObjectStatus(NamedTuple):
 
 
 def unmet(conditions: tuple[Condition, ...]) -> Iterator[Condition]:
-    """Yield the conditions that tell of something that is not as configured."""
+    """Yield the conditions under which something is not served as configured."""
     return (each for each in conditions if each.status is (each.type == "Conflicted"))

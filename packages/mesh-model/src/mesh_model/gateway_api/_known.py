@@ -1,7 +1,7 @@
-"""The parts of a translation, to be taken over by the next one where nothing of theirs changed.
+"""The parts of a translation, which the next one keeps where no input of theirs changed.
 
-A route is bound anew if it changed itself, or its Gateways, the grants, or what the mesh answers to
-the questions that it asked. A Gateway's listeners likewise; a table of routes, if its routes did.
+A route is bound again if it changed, or its Gateways, the grants, or an answer of the mesh that its
+translation has read. A Gateway's listeners likewise; a table of routes if one of its routes was.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -41,10 +41,10 @@ class KnownRoute(NamedTuple):
 
 
 class KnownTable(NamedTuple):
-    """A VirtualService, and the routes that it is made of."""
+    """A VirtualService, and the routes that it is built from."""
 
     parts: tuple[object, ...]
-    made: ConfigObject
+    virtual_service: ConfigObject
 
 
 class Known:
@@ -64,7 +64,7 @@ class Known:
         self._before = None
 
     def hold_in(self, facts: MeshFacts) -> bool:
-        """Return whether another mesh gives all answers that the parts are made with."""
+        """Return whether another mesh gives all answers that the parts are built with."""
         if not self._facts.answers_alike(facts):
             given = [each.answers for each in self._gateways.values()]
             given += [each.answers for each in self._routes.values()]
@@ -108,19 +108,22 @@ class Known:
     def table(
         self, key: TableKey, parts: tuple[object, ...], make: Callable[[], ConfigObject]
     ) -> ConfigObject:
-        """Return the VirtualService that is made of these parts."""
+        """Return the VirtualService that is built from these parts."""
         known = self._before._tables.get(key) if self._before is not None else None
         if (
             known is None
             or len(known.parts) != len(parts)
             or any(old is not new for old, new in zip(known.parts, parts, strict=True))
         ):
-            made = make()
+            built = make()
             known = KnownTable(
-                parts, known.made if known is not None and known.made == made else made
+                parts,
+                known.virtual_service
+                if known is not None and known.virtual_service == built
+                else built,
             )
         self._tables[key] = known
-        return known.made
+        return known.virtual_service
 
 
 def _key(item: ConfigObject) -> ObjectKey:

@@ -80,8 +80,8 @@ class _Binder(NamedTuple):
         )
         wrong: list[_Wrong] = []
         if len(kinds) < len(listener.allowed_routes.kinds):
-            told = f"a {listener.protocol} listener takes {', '.join(usual) or 'no routes'}"
-            wrong.append(_Wrong("InvalidRouteKinds", told))
+            message = f"a {listener.protocol} listener takes {', '.join(usual) or 'no routes'}"
+            wrong.append(_Wrong("InvalidRouteKinds", message))
         credentials = []
         for each in listener.tls.certificate_refs if listener.tls and listener.terminates else ():
             namespace = each.namespace or self.item.namespace
@@ -91,8 +91,8 @@ class _Binder(NamedTuple):
                 wrong.append(found)
         accepted = Condition("Accepted", True, "Accepted")
         if not usual:
-            told = f"the protocol {listener.protocol} is not supported here"
-            accepted = Condition("Accepted", False, "UnsupportedProtocol", told)
+            message = f"the protocol {listener.protocol} is not supported here"
+            accepted = Condition("Accepted", False, "UnsupportedProtocol", message)
         is_served = (
             accepted.status and not conflict.status and not any(each.is_final for each in wrong)
         )
@@ -114,12 +114,12 @@ class _Binder(NamedTuple):
 
     def _wrong_certificate(self, target: Target) -> _Wrong | None:
         if target[:2] != ("", "Secret"):
-            told = f"a {target.kind} is no certificate; use a Secret"
-            return _Wrong("InvalidCertificateRef", told, is_final=True)
+            message = f"a {target.kind} is no certificate; use a Secret"
+            return _Wrong("InvalidCertificateRef", message, is_final=True)
         name = f"Secret {target.namespace}/{target.name}"
         if not self.grants.allow(Referrer(GROUP, "Gateway", self.item.namespace), target):
-            told = f"{name} is in another namespace, and no ReferenceGrant there allows it"
-            return _Wrong("RefNotPermitted", told, is_final=True)
+            message = f"{name} is in another namespace, and no ReferenceGrant there allows it"
+            return _Wrong("RefNotPermitted", message, is_final=True)
         if not self.around.has_secret(target.namespace, target.name):
             return _Wrong("InvalidCertificateRef", f"there is no {name} with a certificate")
         return None
@@ -132,8 +132,8 @@ _NOT_PROGRAMMED = Condition("Programmed", False, "Invalid")
 def _resolved(wrong: Sequence[_Wrong]) -> Condition:
     if not wrong:
         return Condition("ResolvedRefs", True, "ResolvedRefs")
-    told = "; ".join(each.message for each in wrong)
-    return Condition("ResolvedRefs", False, wrong[0].reason, told)
+    message = "; ".join(each.message for each in wrong)
+    return Condition("ResolvedRefs", False, wrong[0].reason, message)
 
 
 def _fits(group: str, kind: str, usual: Sequence[str]) -> bool:
@@ -167,16 +167,16 @@ def _conflicts(listeners: Sequence[Listener]) -> Mapping[int, Condition]:
         protocols = dict.fromkeys(listeners[each].protocol for each in indexes)
         if len({_FAMILY[each] for each in protocols}) > 1:
             names = ", ".join(protocols)
-            told = f"port {port} has listeners of protocols that exclude each other: {names}"
-            found |= dict.fromkeys(indexes, _conflict("ProtocolConflict", told))
+            message = f"port {port} has listeners of protocols that exclude each other: {names}"
+            found |= dict.fromkeys(indexes, _conflict("ProtocolConflict", message))
             continue
         by_host: dict[str, list[int]] = {}
         for each in indexes:
             by_host.setdefault(listeners[each].hostname or ANY, []).append(each)
         for host, same in by_host.items():
             if len(same) > 1:
-                told = f"port {port} has several listeners for {host}"
-                found |= dict.fromkeys(same, _conflict("HostnameConflict", told))
+                message = f"port {port} has several listeners for {host}"
+                found |= dict.fromkeys(same, _conflict("HostnameConflict", message))
     return found
 
 

@@ -63,12 +63,12 @@ def find_mesh_parent(
     find = around.service if parent.kind == "Service" else around.entry
     service = find(namespace, parent.name)
     if service is None:
-        told = f"there is no {parent.kind} {namespace}/{parent.name}"
-        return None, Condition("Accepted", False, "NoMatchingParent", told)
+        message = f"there is no {parent.kind} {namespace}/{parent.name}"
+        return None, Condition("Accepted", False, "NoMatchingParent", message)
     if parent.port is not None and parent.port not in service.ports:
         has = ", ".join(map(str, service.ports)) or "none"
-        told = f"{service.host} has no port {parent.port}; it has {has}"
-        return None, Condition("Accepted", False, "NoMatchingParent", told)
+        message = f"{service.host} has no port {parent.port}; it has {has}"
+        return None, Condition("Accepted", False, "NoMatchingParent", message)
     return MeshParent(service.host, namespace, parent.port), ACCEPTED
 
 

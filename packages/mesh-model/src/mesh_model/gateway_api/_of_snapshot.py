@@ -24,8 +24,8 @@ def gateway_api_of(
 ) -> GatewayApi:
     """Translate the objects of a snapshot.
 
-    services: by namespace and host. owners: whose hosts are. before: the translation of the model
-    that is replaced.
+    services: by namespace and host. owners: the namespace that owns each host. before: the
+    previous model's translation.
     """
     objects = tuple(each for kind in GATEWAY_API_KINDS for each in snapshot.of_kind(kind))
     if not objects:
@@ -37,7 +37,7 @@ def gateway_api_of(
         domain=domain,
         owners=owners,
     )
-    return GatewayApi.of(objects, facts, before)
+    return GatewayApi.build(objects, facts, before)
 
 
 def oldest_first(

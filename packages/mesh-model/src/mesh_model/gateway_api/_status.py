@@ -1,4 +1,4 @@
-"""How each Gateway and each route stands, in conditions, and what of that users are told."""
+"""The status of each Gateway and each route, in conditions, and the warnings that follow."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -51,7 +51,7 @@ def _route_status(route: BoundRoute, refused: frozenset[Refused]) -> ObjectStatu
     item = route.item
     parents = tuple(
         ParentStatus(
-            each.place, each.name, (_accepted(route, each, refused), *_resolved(route, each))
+            each.number, each.name, (_accepted(route, each, refused), *_resolved(route, each))
         )
         for each in route.parents
         if each.is_ours
@@ -68,8 +68,8 @@ def _accepted(route: BoundRoute, parent: BoundParent, refused: frozenset[Refused
     ]
     if not lost or len(lost) < len(parent.listeners):
         return parent.accepted
-    told = "an older route has these hosts at the listener"
-    return Condition("Accepted", False, "RouteConflict", told)
+    message = "an older route has these hosts at the listener"
+    return Condition("Accepted", False, "RouteConflict", message)
 
 
 def _resolved(route: BoundRoute, parent: BoundParent) -> tuple[Condition, ...]:
@@ -95,8 +95,8 @@ def _gateway_status(
     good = [each for each in listeners if each.is_served]
     accepted = Condition("Accepted", True, "Accepted")
     if not good:
-        told = "no listener can be served"
-        accepted = Condition("Accepted", False, "ListenersNotValid", told)
+        message = "no listener can be served"
+        accepted = Condition("Accepted", False, "ListenersNotValid", message)
     elif len(good) < len(listeners):
         accepted = Condition("Accepted", True, "ListenersNotValid")
     programmed = Condition("Programmed", bool(good), "Programmed" if good else "Invalid")
@@ -151,5 +151,5 @@ def _parent_warnings(item: ConfigObject, status: ObjectStatus) -> Iterator[Probl
         for each in unmet(parent.conditions):
             if each.type == "Accepted":
                 yield item.problem(
-                    ("spec", "parentRefs", parent.place), f"{each.message} ({each.reason})"
+                    ("spec", "parentRefs", parent.number), f"{each.message} ({each.reason})"
                 )

@@ -76,8 +76,8 @@ class MeshFacts:
                 return _backend(service)
             case "entry":
                 return _backend(self._by_name.get((namespace, name)))
-            case "governs":
-                return self._owners.govern(namespace, name)
+            case "owns":
+                return self._owners.owns(namespace, name)
             case "labels":
                 return {"kubernetes.io/metadata.name": namespace} | self._labels.get(namespace, {})
             case _:
@@ -99,7 +99,7 @@ class MeshFacts:
 
 
 class Answers:
-    """The answers that a part of a translation is made with."""
+    """The answers that a part of a translation is built with."""
 
     def __init__(self, domain: str) -> None:
         self._domain = domain
@@ -149,9 +149,9 @@ class Surroundings:
         """Return whether there is a Secret with a certificate."""
         return bool(self._ask("secret", namespace, name))
 
-    def governs(self, namespace: str, host: str) -> bool:
+    def owns(self, namespace: str, host: str) -> bool:
         """Return whether a host, or all hosts of a pattern, are a namespace's."""
-        return bool(self._ask("governs", namespace, host))
+        return bool(self._ask("owns", namespace, host))
 
     def _ask(self, kind: str, namespace: str, name: str) -> object:
         question = kind, namespace, name

@@ -1,6 +1,6 @@
 """All objects of the Gateway API of a mesh, as Gateways and VirtualServices of Istio's.
 
-A translation is made anew when one of the objects changed, or something else of the mesh that it
+A translation is built again when one of the objects changed, or something else of the mesh that it
 looked at; objects that it gives as before are the same objects as before.
 """
 
@@ -55,7 +55,7 @@ class GatewayApi:
     known: Known | None = field(default=None, repr=False)
 
     @classmethod
-    def of(
+    def build(
         cls,
         objects: Iterable[ConfigObject],
         facts: MeshFacts,
@@ -105,7 +105,7 @@ def _translated(
         if each.bound.listener.terminates:
             hosts.setdefault(each.bound.key, []).extend(each.hosts)
     statuses = statuses_of(objects, gateways, routes, refused)
-    made = GatewayApi(
+    translated = GatewayApi(
         gateways=_kept(
             (server_object(each, hosts.get(each.key, ()), facts.domain) for each in served),
             before.gateways,
@@ -124,7 +124,7 @@ def _translated(
         known=known,
     )
     known.finished()
-    return made
+    return translated
 
 
 def _bound_gateways(objects: Sequence[ConfigObject], known: Known) -> BoundGateways:
@@ -176,11 +176,13 @@ def _mesh_attached(routes: Iterable[BoundRoute]) -> Iterator[MeshAttached]:
                 yield MeshAttached(route.item, parent.service, route.entries, route.backends)
 
 
-def _kept(made: Iterable[ConfigObject], before: Iterable[ConfigObject]) -> tuple[ConfigObject, ...]:
+def _kept(
+    built: Iterable[ConfigObject], before: Iterable[ConfigObject]
+) -> tuple[ConfigObject, ...]:
     """Return the objects, oldest first, the same as before where they are equal."""
     known = {each.key: each for each in before}
     found: list[ConfigObject] = []
-    for each in made:
+    for each in built:
         old = known.get(each.key)
         found.append(old if old is not None and (old is each or old == each) else each)
     return tuple(

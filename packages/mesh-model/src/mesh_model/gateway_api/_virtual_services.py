@@ -1,4 +1,4 @@
-"""VirtualServices that are made of routes of the Gateway API."""
+"""VirtualServices that are built from routes of the Gateway API."""
 
 from collections.abc import Sequence
 

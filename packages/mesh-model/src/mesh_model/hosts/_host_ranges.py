@@ -31,10 +31,10 @@ class HostRanges(Generic[_T]):
                 yield from values
             return
         suffix = pattern[:0:-1]
-        for place in range(bisect_left(self._reversed, suffix), len(self._reversed)):
-            if not self._reversed[place].startswith(suffix):
+        for index in range(bisect_left(self._reversed, suffix), len(self._reversed)):
+            if not self._reversed[index].startswith(suffix):
                 return
-            host = self._reversed[place][::-1]
+            host = self._reversed[index][::-1]
             if has(pattern, host):
                 yield from self._by_host[host]
 

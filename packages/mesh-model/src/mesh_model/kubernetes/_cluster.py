@@ -1,4 +1,4 @@
-"""The objects of a cluster that endpoints of its services come from, found by service and pod."""
+"""Indices of the objects that Kubernetes endpoints come from, by service and by pod."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,32 +25,32 @@ _Grouped = Derived[ConfigObject, Name, tuple[ConfigObject, ...]]
 class ByService:
     """EndpointSlices or Endpoints by the service that they belong to."""
 
-    made: _Grouped = field(default_factory=Derived)
+    derived: _Grouped = field(default_factory=Derived)
     by_pod: _ServicesOfPods = field(default_factory=dict, repr=False)
-    """The services with an endpoint that says to be a pod."""
+    """The services by the pods that their endpoints refer to (`targetRef`)."""
 
     @classmethod
-    def of(cls, objects: Iterable[ConfigObject], *, before: "ByService") -> "ByService":
-        """Sort objects by service; those of services without a change are taken over."""
-        made = grouped(objects, service_of, before=before.made, same=same_content)
-        return cls(made, _by_pod(before.by_pod, before.made, made))
+    def build(cls, objects: Iterable[ConfigObject], *, before: "ByService") -> "ByService":
+        """Index objects by service; indices of unchanged services are kept."""
+        derived = grouped(objects, service_of, before=before.derived, same=same_content)
+        return cls(derived, _by_pod(before.by_pod, before.derived, derived))
 
     @property
     def objects(self) -> tuple[ConfigObject, ...]:
         """All of them, as they were read last."""
-        return self.made.objects
+        return self.derived.objects
 
     def get(self, service: Name) -> tuple[ConfigObject, ...]:
         """Return the objects of a service, by name."""
-        return tuple(sorted(self.made.values.get(service, ()), key=lambda each: each.name))
+        return tuple(sorted(self.derived.values.get(service, ()), key=lambda each: each.name))
 
     def of_pod(self, pod: Name) -> frozenset[Name]:
-        """Return the services of which an endpoint says to be a pod."""
+        """Return the services that have an endpoint whose `targetRef` is this pod."""
         return self.by_pod.get(pod[0], {}).get(pod[1:], frozenset())
 
 
 def name_of(item: ConfigObject) -> Name:
-    """Return the name by which others mean an object."""
+    """Return the name by which objects of the same cluster refer to this one."""
     return item.namespace, item.name, item.origin.cluster
 
 
@@ -63,9 +63,9 @@ def service_of(item: ConfigObject) -> Name:
 
 
 def _by_pod(before: _ServicesOfPods, was: _Grouped, now: _Grouped) -> _ServicesOfPods:
-    """Return the services of each pod after those of some services are others.
+    """Return the services of each pod after an edit of slices or Endpoints.
 
-    It costs what the namespaces of these pods have.
+    It costs a copy of the index of each namespace whose pods are concerned.
     """
     copied: dict[str, dict[tuple[str, str], frozenset[Name]]] = {}
     for service in now.touched:
@@ -84,28 +84,28 @@ def _by_pod(before: _ServicesOfPods, was: _Grouped, now: _Grouped) -> _ServicesO
 class Pods:
     """Pods by their names."""
 
-    made: _Grouped = field(default_factory=Derived)
+    derived: _Grouped = field(default_factory=Derived)
 
     @classmethod
-    def of(cls, objects: Iterable[ConfigObject], *, before: "Pods") -> "Pods":
+    def build(cls, objects: Iterable[ConfigObject], *, before: "Pods") -> "Pods":
         """Sort pods by name."""
-        return cls(grouped(objects, name_of, before=before.made, same=same_pod))
+        return cls(grouped(objects, name_of, before=before.derived, same=same_pod))
 
     @property
     def objects(self) -> tuple[ConfigObject, ...]:
         """All of them, as they were read last."""
-        return self.made.objects
+        return self.derived.objects
 
     def target(self, reference: TargetReference | None, of: ConfigObject) -> ConfigObject | None:
-        """Return the pod that an endpoint in a slice, or in Endpoints, says to be."""
+        """Return the pod that an endpoint refers to; of: the object that the endpoint is in."""
         if reference is None or reference.kind != "Pod":
             return None
-        pods = self.made.values.get(_named(reference, of))
+        pods = self.derived.values.get(_named(reference, of))
         return pods[-1] if pods else None
 
 
 def targets(items: Sequence[ConfigObject]) -> Iterator[Name]:
-    """Yield the names of the pods that the endpoints in slices or Endpoints say to be."""
+    """Yield the names of the pods that endpoints in slices or Endpoints refer to."""
     for item in items:
         match item.spec:
             case EndpointSliceFields(endpoints=endpoints):

@@ -1,4 +1,4 @@
-"""Makes services of Kubernetes services, of their endpoints, and of the pods that they select.
+"""Builds the services of Kubernetes Services, with the endpoints that the cluster publishes.
 
 Source: Istio's Kubernetes registry, for the annotations and labels.
 """
@@ -38,7 +38,7 @@ SESSION_HEADER_LABEL = "istio.io/persistent-session-header"
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterObjects:
-    """The objects of a cluster that services get endpoints from."""
+    """The objects of clusters from which services get endpoints."""
 
     slices: ByService = field(default_factory=ByService)
     endpoints: ByService = field(default_factory=ByService)
@@ -58,7 +58,7 @@ def kubernetes_service(
     cluster: ClusterObjects,
     settings: ServiceSettings,
 ) -> Service:
-    """Make the service of a Kubernetes service."""
+    """Build the service of a Kubernetes Service."""
     annotations, labels = dict(item.annotations), dict(item.labels)
     is_alias = spec.type is ServiceType.EXTERNAL_NAME
     export_to = listed(annotations.get(EXPORT_TO, "")) or settings.export_to
@@ -107,7 +107,7 @@ def _distribution(spec: KubernetesServiceSpec, annotations: Mapping[str, str]) -
 
 
 def _carried(spec: KubernetesServiceSpec) -> tuple[KubernetesPort, ...]:
-    """Return the ports that there is anything to do for: a mesh knows nothing of SCTP."""
+    """Return the ports that a proxy can carry: not those of SCTP, which Istio leaves out, too."""
     return tuple(each for each in spec.ports or () if each.protocol is not TransportProtocol.SCTP)
 
 
@@ -125,7 +125,7 @@ def _endpoints(
     cluster: ClusterObjects,
     settings: ServiceSettings,
 ) -> tuple[Endpoint, ...]:
-    """Return the endpoints that the cluster has published, else the selected pods; and entries."""
+    """Return the published endpoints, or else those of the selected pods, then WorkloadEntries."""
     key = name_of(item)
     family = spec.first_family
     published = cluster.slices.get(key) or cluster.endpoints.get(key)
@@ -158,9 +158,9 @@ def _of_pods(
             for port in _carried(spec)
             if (number := _target(port, pod.spec)) is not None
         )
-        made = pod_endpoint(pod, address, settings, ports=ports, health=health)
+        endpoint = pod_endpoint(pod, address, settings, ports=ports, health=health)
         hostname = pod.spec.hostname if pod.spec.subdomain == item.name else ""
-        found.append(replace(made, has_named_ports_only=True, hostname=hostname))
+        found.append(replace(endpoint, has_named_ports_only=True, hostname=hostname))
     return tuple(found)
 
 
@@ -186,10 +186,10 @@ def _of_entries(
     """Return the endpoints of the WorkloadEntries that a service selects, as it does pods."""
     found = []
     for entry in cluster.entries.selected(item.namespace, spec.selector or {}):
-        made = workload_endpoint(entry, settings)
+        endpoint = workload_endpoint(entry, settings)
         if (
-            made is None
-            or not (made.has_ip or not made.address)
+            endpoint is None
+            or not (endpoint.has_ip or not endpoint.address)
             or not isinstance(entry.spec, WorkloadEntrySpec)
         ):
             continue
@@ -199,7 +199,7 @@ def _of_entries(
             for port in _carried(spec)
             if (number := _target_of_entry(port, named)) is not None
         )
-        found.append(replace(made, ports=ports, has_named_ports_only=True))
+        found.append(replace(endpoint, ports=ports, has_named_ports_only=True))
     return tuple(found)
 
 

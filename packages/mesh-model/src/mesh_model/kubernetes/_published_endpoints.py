@@ -1,4 +1,4 @@
-"""Endpoints of a Kubernetes service as the cluster has published them: in slices, or Endpoints."""
+"""Endpoints of a Kubernetes Service as its cluster publishes them: EndpointSlices or Endpoints."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -81,13 +81,13 @@ def _of_slice(  # noqa: PLR0917
 ) -> Endpoint:
     pod = pods.target(each.target_ref, item)
     node = each.node_name or ""
-    made = _made(pod, address, ports, item, settings, node=node)
+    endpoint = _endpoint(pod, address, ports, item, settings, node=node)
     return replace(
-        made,
+        endpoint,
         health=_health(each.conditions or Conditions()),
         hostname=each.hostname or "",
-        node=made.node or node,
-        locality=made.locality or (f"/{each.zone}" if each.zone else ""),
+        node=endpoint.node or node,
+        locality=endpoint.locality or (f"/{each.zone}" if each.zone else ""),
     )
 
 
@@ -100,11 +100,11 @@ def _of_subset(  # noqa: PLR0917
     settings: ServiceSettings,
 ) -> Endpoint:
     pod = pods.target(each.target_ref, item)
-    made = _made(pod, each.ip, ports, item, settings, node=each.node_name or "")
-    return replace(made, health=health, hostname=each.hostname or "")
+    endpoint = _endpoint(pod, each.ip, ports, item, settings, node=each.node_name or "")
+    return replace(endpoint, health=health, hostname=each.hostname or "")
 
 
-def _made(
+def _endpoint(
     pod: ConfigObject | None,
     address: str,
     ports: Ports,
@@ -114,8 +114,8 @@ def _made(
     node: str,
 ) -> Endpoint:
     if pod is not None:
-        made = pod_endpoint(pod, address, settings, ports=ports)
-        return replace(made, has_named_ports_only=True)
+        endpoint = pod_endpoint(pod, address, settings, ports=ports)
+        return replace(endpoint, has_named_ports_only=True)
     return Endpoint(
         address=address,
         ports=ports,
@@ -129,7 +129,7 @@ def _made(
 
 
 def _health(conditions: Conditions) -> Health:
-    """Return an endpoint's health; conditions that are not known count as the best."""
+    """Return an endpoint's health by Kubernetes' rule: a condition that is unset counts as true."""
     if conditions.ready is not False:
         return Health.HEALTHY
     if not conditions.terminating:

@@ -1,10 +1,10 @@
-"""The owners of hosts, where each namespace governs its own and nothing else.
+"""The namespaces that own hosts and addresses, where namespaces are strict.
 
-A host of the mesh's domain says it by its form: `web.a.svc.cluster.local` is of namespace a,
-and not of the first to speak of it. Any other host, and any address, is of the namespaces to which
-the annotations of their Namespace give it: an object that those who write in a namespace don't
-write. What is said of a host without an owner holds for the clients of the namespace that says it.
-The root namespace speaks for all.
+In Istio any namespace may define a service or routes for any host. With strict namespaces only its
+owner may do so for the whole mesh; configuration of other namespaces applies to their own clients
+alone. `web.a.svc.cluster.local` is owned by namespace a. Any other host, and any address, is owned
+by the namespaces whose Namespace object lists it in an annotation: who may write objects in a
+namespace usually may not write that one. The root namespace owns everything.
 """
 
 from collections.abc import Iterable, Mapping
@@ -21,7 +21,7 @@ _ALL, _OWN, _NONE = "*", ".", "~"
 
 @dataclass(frozen=True, kw_only=True)
 class HostOwners:
-    """The hosts and addresses of each namespace; if not strict, everything is everybody's."""
+    """The hosts and addresses that each namespace owns; if not strict, each owns everything."""
 
     is_strict: bool
     root_namespace: str
@@ -32,8 +32,8 @@ class HostOwners:
     addresses: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Ranges by the namespace to which they are given."""
 
-    def govern(self, namespace: str, host: str) -> bool:
-        """Return whether a host, or all hosts of a pattern, are a namespace's."""
+    def owns(self, namespace: str, host: str) -> bool:
+        """Return whether a namespace owns a host, or all hosts of a pattern."""
         if not self.is_strict or namespace == self.root_namespace:
             return True
         host = host.lower().removesuffix(".")
@@ -42,15 +42,15 @@ class HostOwners:
         )
 
     def has_address(self, namespace: str, address: str) -> bool:
-        """Return whether an address or a range is a namespace's."""
+        """Return whether a namespace owns an address, or a whole range."""
         if not self.is_strict or namespace == self.root_namespace:
             return True
         given = (_network(each) for each in self.addresses.get(namespace, ()))
         return any(_within(_network(address), each) for each in given)
 
-    def governed(self, namespace: str, hosts: Iterable[str]) -> tuple[str, ...]:
-        """Return those of some hosts that are a namespace's."""
-        return tuple(each for each in hosts if self.govern(namespace, each))
+    def owned(self, namespace: str, hosts: Iterable[str]) -> tuple[str, ...]:
+        """Return the hosts that a namespace owns."""
+        return tuple(each for each in hosts if self.owns(namespace, each))
 
     def exported(
         self,
@@ -60,30 +60,30 @@ class HostOwners:
         hosts: Iterable[str],
         addresses: Iterable[str] = (),
     ) -> tuple[str, ...]:
-        """Return where something is seen that is about hosts and addresses: at home if not all are.
+        """Return the effective exportTo of an object that defines hosts and addresses.
 
-        export_to: as its object says, or the mesh config for it.
+        Its own namespace alone, unless that owns all of them. export_to: its own, or mesh config's.
         """
-        if all(self.govern(namespace, each) for each in hosts) and all(
+        if all(self.owns(namespace, each) for each in hosts) and all(
             self.has_address(namespace, each) for each in addresses
         ):
             return export_to
         return (_OWN,) if {_ALL, _OWN, namespace} & {*export_to} else (_NONE,)
 
     def is_at_home(self, namespace: str, export_to: Iterable[str]) -> bool:
-        """Return whether something may be about anything: it is seen in its own namespace alone."""
+        """Return whether an object with this exportTo can affect no other namespace."""
         alone = {_OWN, _NONE, namespace}
         return not self.is_strict or namespace == self.root_namespace or alone.issuperset(export_to)
 
 
 NO_OWNERS = HostOwners(is_strict=False, root_namespace="", domain="")
-"""Those of a mesh in which everything is everybody's, as in Istio's."""
+"""The owners in a mesh without strict namespaces, as Istio's are."""
 
 
 def host_owners(
     namespaces: Iterable[ConfigObject], *, root_namespace: str, domain: str
 ) -> HostOwners:
-    """Return the owners of a strict mesh; namespaces: the objects that say them."""
+    """Return the owners in a strict mesh; namespaces: the Namespaces with the annotations."""
     found = HostOwners(is_strict=True, root_namespace=root_namespace, domain=domain)
     hosts, addresses = dict(found.hosts), dict(found.addresses)
     for each in namespaces:
@@ -95,8 +95,8 @@ def host_owners(
     return replace(found, hosts=hosts, addresses=addresses)
 
 
-def not_governed(host: str, namespace: str) -> str:
-    """Return the beginning of the sentence about a host that is not its namespace's."""
+def foreign_host(host: str, namespace: str) -> str:
+    """Return the beginning of the message about a host that the namespace does not own."""
     return f'"{host}" is no host of namespace {namespace}'
 
 

@@ -39,7 +39,7 @@ class KeySets:
         """fetched: texts that were looked at (`check_key_set`)."""
         self._fetched = dict(fetched or {})
 
-    def of(self, rule: JwtRule) -> str:
+    def get(self, rule: JwtRule) -> str:
         """Return the key set of a rule, or one by which no token is right."""
         source = source_of(rule)
         return rule.jwks if source is None else self._fetched.get(source) or no_keys()

@@ -75,14 +75,16 @@ AnyRule = WorkloadRule[msgspec.Struct]
 _ByNamespace = Mapping[str, tuple[AnyRule, ...]]
 
 
-class _OfKind(NamedTuple):
+class _RulesOfKind(NamedTuple):
     """The rules of one kind by their objects' keys, and the lists of them of each namespace."""
 
     rules: Derived[ConfigObject, ObjectKey, AnyRule]
     listed: Derived[ConfigObject, str, tuple[AnyRule, ...]]
 
     @classmethod
-    def of(cls, objects: Iterable[ConfigObject], *, before: "_OfKind | None") -> "_OfKind":
+    def build(
+        cls, objects: Iterable[ConfigObject], *, before: "_RulesOfKind | None"
+    ) -> "_RulesOfKind":
         rules = derive(
             objects,
             lambda each: each.key,
@@ -107,12 +109,12 @@ class WorkloadRules:
         """by_kind: by the kind's name, then by namespace, oldest first."""
         self._by_kind = {name: each for name, each in by_kind.items() if each}
         self._root = root_namespace
-        self._kinds: Mapping[str, _OfKind] = {}
-        """What it was made of."""
+        self._kinds: Mapping[str, _RulesOfKind] = {}
+        """The objects' rules by kind, for the model after this one."""
         self._found: dict[tuple[str, Workload], tuple[AnyRule, ...]] = {}
 
     @classmethod
-    def of(
+    def build(
         cls, snapshot: Snapshot, *, root_namespace: str, before: "WorkloadRules | None" = None
     ) -> "WorkloadRules":
         """Return those of a snapshot; an object that says what it said stays the rule that it was.
@@ -121,17 +123,17 @@ class WorkloadRules:
         """
         known = before._kinds if before is not None else {}
         kinds = {
-            kind.name: _OfKind.of(snapshot.of_kind(kind), before=known.get(kind.name))
+            kind.name: _RulesOfKind.build(snapshot.of_kind(kind), before=known.get(kind.name))
             for kind in WORKLOAD_KINDS
         }
-        made = cls(
+        rules = cls(
             {name: each.listed.values for name, each in kinds.items()},
             root_namespace=root_namespace,
         )
-        if before is not None and before.is_same(made):
-            made = before
-        made._kinds = kinds
-        return made
+        if before is not None and before.is_same(rules):
+            rules = before
+        rules._kinds = kinds
+        return rules
 
     @cached_property
     def by_name(self) -> Mapping[RuleName, AnyRule]:

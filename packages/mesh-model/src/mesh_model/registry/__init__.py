@@ -1,1 +1,1 @@
-"""Services and endpoints of a mesh, made of the objects that describe them as these change."""
+"""The service registry: services and endpoints of ServiceEntries and Kubernetes Services."""

@@ -1,4 +1,4 @@
-"""Decides which services get an address of their own that was not given."""
+"""Decides which ServiceEntries' hosts get an auto-allocated address."""
 
 from collections.abc import Mapping, Sequence
 
@@ -14,9 +14,9 @@ def allocated_addresses(
     before: Mapping[Key, int] | None = None,
     entries_before: Sequence[ConfigObject] = (),
 ) -> Mapping[Key, int]:
-    """Allocate places for the services that are to have an address and were given none.
+    """Allocate offsets for the services that are to have an address and were given none.
 
-    before: the places of the model before, and `entries_before` its ServiceEntries. The same
+    before: the offsets of the model before, and `entries_before` its ServiceEntries. The same
     mapping is returned if nothing changed that decides over addresses.
     """
     if before is not None and _want_the_same(entries_before, entries):

@@ -1,8 +1,8 @@
-"""Services of different objects as one list: each host of a namespace once, aliases resolved.
+"""The services of all objects as one list: each host of a namespace once, aliases resolved.
 
 A Kubernetes service wins over ServiceEntries of its host and namespace; several ServiceEntries of
-one host are one service. An ExternalName service that leads to a service of the mesh is another
-name of that service; any other leads to the host by DNS.
+one host are one service. An ExternalName service that names a service of the mesh is an alias
+of that service, as in Istio (ENABLE_EXTERNAL_NAME_ALIAS); any other resolves its host by DNS.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,11 +20,11 @@ Sources = Mapping[ObjectKey, tuple[Service, ...]]
 
 @dataclass(frozen=True)
 class Combined:
-    """The services of a mesh, and which are made of several."""
+    """The services of a mesh, with those that several objects describe."""
 
     by_key: Mapping[Key, Service] = field(default_factory=dict)
     several: Mapping[Key, tuple[Service, ...]] = field(default_factory=dict)
-    """The services of which one is made that more than one object describes."""
+    """By key: the services that were merged into one, since several objects describe its host."""
     aliases: Mapping[Key, tuple[Key, ...]] = field(default_factory=dict)
     """The further names of services that have some."""
 
@@ -35,7 +35,7 @@ class Combined:
 
 
 def combine(sources: Sources, before: Combined | None = None) -> Combined:
-    """Make one service of each host of a namespace; those that are as before are the same."""
+    """Merge to one service for each host of a namespace; unchanged ones are kept."""
     found: dict[Key, Service] = {}
     several: dict[Key, tuple[Service, ...]] = {}
     external: list[Service] = []
@@ -81,7 +81,7 @@ def _key(service: Service) -> Key:
 
 
 def _one_of(key: Key, services: tuple[Service, ...], before: Combined | None) -> Service:
-    """Make one service of several; the same as before, if these are."""
+    """Merge several services of one key; the previous result, if these did not change."""
     if before is not None:
         known = before.several.get(key, ())
         if len(known) == len(services) and all(map(_is, known, services)):
@@ -99,9 +99,9 @@ def _is(one: Service, other: Service) -> bool:
 def _with_aliases(service: Service, names: tuple[Key, ...], before: Combined | None) -> Service:
     if not names:
         return service
-    made = replace(service, aliases=names)
+    named = replace(service, aliases=names)
     known = before.by_key.get(_key(service)) if before is not None else None
-    return known if known == made else made
+    return known if known == named else named
 
 
 def _aliases(

@@ -10,23 +10,23 @@ from mesh_model._derived import Derived, derive
 
 _Labels = Mapping[str, str]
 _OfNamespace = Mapping[tuple[str, str], Sequence[tuple[ObjectKey, _Labels]]]
-"""The selectors by one of their labels, whichever: a workload that is selected has it."""
+"""The selectors by one of their labels: a workload that is selected has each of them."""
 
 
 @dataclass(frozen=True)
 class Selectors:
     """The selectors of all sources of services, by namespace."""
 
-    made: Derived[ConfigObject, str, _OfNamespace] = field(default_factory=Derived)
+    derived: Derived[ConfigObject, str, _OfNamespace] = field(default_factory=Derived)
 
     @classmethod
-    def of(cls, sources: Iterable[ConfigObject], *, before: "Selectors") -> "Selectors":
-        """Sort the selectors of sources; those of namespaces without a change are taken over."""
-        return cls(derive(sources, _namespace, _sorted, before=before.made, same=_same_selector))
+    def build(cls, sources: Iterable[ConfigObject], *, before: "Selectors") -> "Selectors":
+        """Index the selectors of sources; indices of unchanged namespaces are kept."""
+        return cls(derive(sources, _namespace, _sorted, before=before.derived, same=_same_selector))
 
     def selecting(self, namespace: str, labels: _Labels) -> Iterator[ObjectKey]:
         """Yield the sources that select a workload with these labels; costs what they have."""
-        known = self.made.values.get(namespace, {})
+        known = self.derived.values.get(namespace, {})
         for label in labels.items():
             for key, selector in known.get(label, ()):
                 if selector.items() <= labels.items():

@@ -1,4 +1,4 @@
-"""Makes services of a ServiceEntry and of the WorkloadEntries and pods that it selects."""
+"""Builds the services of a ServiceEntry, from its endpoints or the workloads that it selects."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -43,10 +43,11 @@ def services_of_entry(  # noqa: PLR0917
     selector = spec.workload_selector.labels if spec.workload_selector is not None else {}
     if spec.workload_selector is None:
         endpoints = tuple(
-            made
+            endpoint
             for each in spec.endpoints
             if is_reached(
-                made := entry_endpoint(each, item.namespace, settings, workload=item.name), settings
+                endpoint := entry_endpoint(each, item.namespace, settings, workload=item.name),
+                settings,
             )
         )
     else:
@@ -54,7 +55,7 @@ def services_of_entry(  # noqa: PLR0917
     if spec.resolution is Resolution.DNS_ROUND_ROBIN:
         endpoints = endpoints[:1]
     for host in dict.fromkeys(each.lower() for each in spec.hosts):
-        place = allocated.get((item.namespace, host)) if not spec.addresses else None
+        offset = allocated.get((item.namespace, host)) if not spec.addresses else None
         export_to = settings.owners.exported(
             item.namespace,
             spec.export_to or settings.export_to,
@@ -70,7 +71,7 @@ def services_of_entry(  # noqa: PLR0917
             ports=ports,
             endpoints=endpoints or _named_by_host(host, item, spec),
             addresses=tuple(dict.fromkeys(map(plain_address, spec.addresses))),
-            auto_addresses=auto_addresses(place) if place is not None else (),
+            auto_addresses=auto_addresses(offset) if offset is not None else (),
             resolution=spec.resolution,
             external=spec.location is Location.MESH_EXTERNAL,
             export_to=export_to,
@@ -80,7 +81,7 @@ def services_of_entry(  # noqa: PLR0917
 
 
 def _named_by_host(host: str, item: ConfigObject, spec: ServiceEntrySpec) -> tuple[Endpoint, ...]:
-    """Make the host itself the endpoint of a service that is looked up by DNS."""
+    """Return the host itself as the endpoint, for a service that is resolved by DNS."""
     by_name = spec.resolution in _BY_NAME and spec.workload_selector is None
     if not by_name or host.startswith("*"):
         return ()
@@ -116,10 +117,10 @@ def _joins(endpoint: Endpoint, resolution: Resolution) -> bool:
 
 
 def united(services: tuple[Service, ...]) -> Service:
-    """Make one service of several of one host and namespace, the oldest first.
+    """Merge several services of one host and namespace, the oldest first.
 
-    The oldest decides what it is, and has the endpoints of all of the same resolution. It has the
-    ports of the others, too, if these are alike in all that is said about them.
+    The oldest wins: its fields are those of the result. It gets the endpoints of all that have its
+    resolution, and the ports of those that agree with it in labels, selector and exportTo as well.
     """
     first = services[0]
     ports = {port.number: port for port in first.ports}

@@ -1,4 +1,4 @@
-"""The objects of a snapshot that services are made of, sorted by how they are looked for."""
+"""The objects of a snapshot that services are built from, indexed by how they are found."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -23,7 +23,7 @@ from mesh_model.kubernetes._kubernetes_services import ClusterObjects
 from mesh_model.namespaces._host_owners import HostOwners
 from mesh_model.registry._allocation import allocated_addresses
 from mesh_model.registry._selectors import Selectors
-from mesh_model.workloads._service_settings import Place, ServiceSettings, node_localities
+from mesh_model.workloads._service_settings import EndpointKey, ServiceSettings, node_localities
 from mesh_model.workloads._workload_endpoints import same_pod
 from mesh_model.workloads._workloads import Workloads
 
@@ -32,7 +32,7 @@ _SOURCES = (ServiceEntrySpec, KubernetesServiceSpec)
 
 @dataclass(frozen=True, kw_only=True)
 class ServiceInputs:
-    """Everything that services are made of."""
+    """Everything that services are built from."""
 
     sources: tuple[ConfigObject, ...]
     """The ServiceEntries and Kubernetes services, oldest first."""
@@ -43,7 +43,7 @@ class ServiceInputs:
     settings: ServiceSettings
     selectors: Selectors
     settings_of: tuple[object, ...]
-    """All that the settings were made of but reports, to take them over where it is the same."""
+    """The inputs of `settings`, except the reports: while they are equal, the settings are kept."""
 
 
 def inputs_of(
@@ -52,22 +52,22 @@ def inputs_of(
     before: ServiceInputs | None,
     *,
     resolved: Mapping[str, tuple[str, ...]] | None = None,
-    reports: Mapping[Place, bool] | None = None,
+    reports: Mapping[EndpointKey, bool] | None = None,
     owners: HostOwners,
 ) -> ServiceInputs:
-    """Sort the objects of a snapshot; what is as before is taken over.
+    """Index the objects of a snapshot; indices of unchanged objects are kept.
 
-    resolved: the addresses of the host names of network gateways. reports: the health of the
-        applications at addresses of namespaces.
+    resolved: the addresses of the host names of network gateways. reports: the health of
+        endpoints' applications.
     """
     old = before.cluster if before is not None else ClusterObjects()
     pods = snapshot.of_kind(POD)
     cluster = ClusterObjects(
-        slices=ByService.of(snapshot.of_kind(ENDPOINT_SLICE), before=old.slices),
-        endpoints=ByService.of(snapshot.of_kind(ENDPOINTS), before=old.endpoints),
-        pods=Pods.of(pods, before=old.pods),
-        pods_by_label=Workloads.of(pods, before=old.pods_by_label, same=same_pod),
-        entries=Workloads.of(snapshot.of_kind(WORKLOAD_ENTRY), before=old.entries),
+        slices=ByService.build(snapshot.of_kind(ENDPOINT_SLICE), before=old.slices),
+        endpoints=ByService.build(snapshot.of_kind(ENDPOINTS), before=old.endpoints),
+        pods=Pods.build(pods, before=old.pods),
+        pods_by_label=Workloads.build(pods, before=old.pods_by_label, same=same_pod),
+        entries=Workloads.build(snapshot.of_kind(WORKLOAD_ENTRY), before=old.entries),
     )
     entries = snapshot.of_kind(SERVICE_ENTRY)
     services = snapshot.of_kind(KUBERNETES_SERVICE)
@@ -98,7 +98,7 @@ def inputs_of(
             entries_before=before.entries if before is not None else (),
         ),
         settings=replace(settings, reports=reports or {}),
-        selectors=Selectors.of(
+        selectors=Selectors.build(
             sources, before=before.selectors if before is not None else Selectors()
         ),
         settings_of=settings_of,

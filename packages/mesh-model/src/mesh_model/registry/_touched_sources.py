@@ -12,7 +12,7 @@ from mesh_model.kubernetes._cluster import Name, name_of
 from mesh_model.kubernetes._kubernetes_services import ClusterObjects
 from mesh_model.registry._service_inputs import ServiceInputs
 from mesh_model.workloads._object_changes import changed_objects
-from mesh_model.workloads._service_settings import Place
+from mesh_model.workloads._service_settings import EndpointKey
 from mesh_model.workloads._workload_endpoints import same_pod
 from mesh_model.workloads._workloads import labels_of
 
@@ -20,18 +20,18 @@ from mesh_model.workloads._workloads import labels_of
 def touched_sources(
     old: ServiceInputs,
     new: ServiceInputs,
-    made: Mapping[ObjectKey, tuple[Service, ...]],
+    services: Mapping[ObjectKey, tuple[Service, ...]],
 ) -> set[ObjectKey]:
     """Return the sources whose services may be different now by other objects than these.
 
-    new: was made of the old ones. made: the services of each source before.
+    new: derived from `old`. services: those of each source before.
     """
     keys = _of_slices(new.cluster)
-    keys |= _with_addresses(_changed_reports(old, new), made)
-    return keys | _Wanted.of(old, new).keys(new)
+    keys |= _with_addresses(_changed_reports(old, new), services)
+    return keys | _Wanted.between(old, new).keys(new)
 
 
-def _changed_reports(old: ServiceInputs, new: ServiceInputs) -> set[Place]:
+def _changed_reports(old: ServiceInputs, new: ServiceInputs) -> set[EndpointKey]:
     before, after = old.settings.reports, new.settings.reports
     return {
         each for each in before.keys() | after.keys() if before.get(each) is not after.get(each)
@@ -39,16 +39,16 @@ def _changed_reports(old: ServiceInputs, new: ServiceInputs) -> set[Place]:
 
 
 def _with_addresses(
-    places: set[Place], made: Mapping[ObjectKey, tuple[Service, ...]]
+    keys: set[EndpointKey], built: Mapping[ObjectKey, tuple[Service, ...]]
 ) -> set[ObjectKey]:
     """Return the sources of services with an endpoint at one of these places."""
-    if not places:
+    if not keys:
         return set()
     return {
         key
-        for key, services in made.items()
+        for key, services in built.items()
         if any(
-            (each.namespace, each.service_account, each.address) in places
+            (each.namespace, each.service_account, each.address) in keys
             for service in services
             for each in service.endpoints
         )
@@ -60,7 +60,7 @@ _SERVICE = f"{KUBERNETES_SERVICE.name}.{KUBERNETES_SERVICE.group}"
 
 def _of_slices(cluster: ClusterObjects) -> set[ObjectKey]:
     """Return the keys of the services whose slices or Endpoints changed."""
-    published = cluster.slices.made.touched | cluster.endpoints.made.touched
+    published = cluster.slices.derived.touched | cluster.endpoints.derived.touched
     return {(_SERVICE, *each) for each in published}
 
 
@@ -74,7 +74,7 @@ class _Wanted:
     allocated: frozenset[Key]
 
     @classmethod
-    def of(cls, old: ServiceInputs, new: ServiceInputs) -> "_Wanted":
+    def between(cls, old: ServiceInputs, new: ServiceInputs) -> "_Wanted":
         found: dict[str, list[Mapping[str, str]]] = {}
         pods: set[Name] = set()
         for objects in changed_objects(old.cluster.entries.objects, new.cluster.entries.objects):
@@ -86,14 +86,14 @@ class _Wanted:
             for each in objects:
                 found.setdefault(each.namespace, []).append(labels_of(each))
                 pods.add(name_of(each))
-        places = frozenset[Key]()
+        allocated = frozenset[Key]()
         if old.allocated is not new.allocated:
-            places = frozenset(
+            allocated = frozenset(
                 key
                 for key in old.allocated.keys() | new.allocated.keys()
                 if old.allocated.get(key) != new.allocated.get(key)
             )
-        return cls(workloads=found, pods=frozenset(pods), allocated=places)
+        return cls(workloads=found, pods=frozenset(pods), allocated=allocated)
 
     def keys(self, inputs: ServiceInputs) -> set[ObjectKey]:
         """Return the sources that look for them; costs what these are, but for allocations."""

@@ -21,7 +21,7 @@ _EVERYTHING = ListenerSpec(hosts=("*/*",))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imports:
-    """All that a Sidecar can bring something in of, for the proxies of one namespace."""
+    """The services and VirtualServices from which a Sidecar of one namespace can import."""
 
     namespace: str
     by_key: Mapping[ServiceKey, Service]
@@ -30,7 +30,7 @@ class Imports:
     visible: Callable[[str], Mapping[str, Service]]
     """Returns all services that a namespace sees, by host, the oldest first."""
     providers: Sequence[tuple[str, int]] = ()
-    """The services of extension providers, which proxies call by themselves: each with its port."""
+    """The services of extension providers, which the proxies call: each with its port."""
 
 
 def egress_listeners(spec: SidecarSpec, imports: Imports) -> tuple[EgressListener, ...]:
@@ -44,7 +44,7 @@ def known_services(
     """Return by host the services that routes of these listeners can lead to.
 
     Those are the listeners' own, those to which VirtualServices send traffic from there, and those
-    that the proxies call by themselves.
+    of extension providers, which the proxies call.
     """
     known = _KnownServices()
     for listener in listeners:

@@ -1,4 +1,4 @@
-"""The indices by which Sidecars find services and VirtualServices, each made when it is needed."""
+"""The indices by which Sidecars find services and VirtualServices, built when first read."""
 
 from collections.abc import Sequence
 from functools import cached_property
@@ -27,7 +27,7 @@ class Indices:
     @cached_property
     def services(self) -> ServiceIndex:
         """All services, by namespace and host."""
-        return ServiceIndex.of(self._services, self._known_services)
+        return ServiceIndex.build(self._services, self._known_services)
 
     @cached_property
     def virtual_services(self) -> VirtualServiceIndex:
@@ -39,12 +39,12 @@ class Indices:
 
     @property
     def known_services(self) -> ServiceIndex | None:
-        """The index of services that was made last, if any."""
-        made: ServiceIndex | None = self.__dict__.get("services")
-        return made if made is not None else self._known_services
+        """The index of services that was built last, if any."""
+        built: ServiceIndex | None = self.__dict__.get("services")
+        return built if built is not None else self._known_services
 
     @property
     def known_virtual_services(self) -> VirtualServiceIndex | None:
-        """The index of VirtualServices that was made last, if any."""
-        made: VirtualServiceIndex | None = self.__dict__.get("virtual_services")
-        return made if made is not None else self._known_routes
+        """The index of VirtualServices that was built last, if any."""
+        built: VirtualServiceIndex | None = self.__dict__.get("virtual_services")
+        return built if built is not None else self._known_routes

@@ -19,8 +19,8 @@ class ServiceIndex:
     def __init__(self, keys: Sequence[ServiceKey]) -> None:
         """keys: those of the oldest services first."""
         self._keys = tuple(keys)
-        self.order: Mapping[ServiceKey, int] = {key: place for place, key in enumerate(keys)}
-        """The place of each service: the oldest first."""
+        self.order: Mapping[ServiceKey, int] = {key: index for index, key in enumerate(keys)}
+        """The position of each service: the oldest first."""
         self._of_namespace: dict[str, HostRanges[ServiceKey]] = {}
         by_namespace: dict[str, list[ServiceKey]] = {}
         for key in keys:
@@ -29,13 +29,13 @@ class ServiceIndex:
         self._hosts = HostRanges((host, (namespace, host)) for namespace, host in keys)
 
     @classmethod
-    def of(cls, services: Iterable[Service], before: "ServiceIndex | None") -> "ServiceIndex":
+    def build(cls, services: Iterable[Service], before: "ServiceIndex | None") -> "ServiceIndex":
         """Return the index of these services: the one before, if it is right for them."""
         keys = tuple((each.namespace, each.host) for each in services)
         return before if before is not None and before._keys == keys else cls(keys)
 
     def find(self, namespace: str, pattern: str) -> Iterable[ServiceKey]:
-        """Return the keys of the services of a namespace, or of any (`*`), whose host is such."""
+        """Return the keys of a namespace's services, or of all (`*`), whose host matches."""
         if namespace == ANY:
             return self._hosts.within(pattern)
         if namespace not in self._of_namespace:

@@ -29,11 +29,11 @@ class _OfNamespace(NamedTuple):
 class Sidecars:
     """All Sidecars of a mesh."""
 
-    def __init__(self, made: Derived[ConfigObject, str, _OfNamespace]) -> None:
-        self.made = made
+    def __init__(self, derived: Derived[ConfigObject, str, _OfNamespace]) -> None:
+        self.derived = derived
 
     @classmethod
-    def of(
+    def build(
         cls,
         objects: Iterable[ConfigObject],
         *,
@@ -41,19 +41,19 @@ class Sidecars:
         before: "Sidecars | None" = None,
     ) -> "Sidecars":
         """Return those of these objects: the ones before, if nothing of them changed."""
-        made = derive(
+        derived = derive(
             objects,
             _namespace,
             _of_namespace,
             settings=root_namespace,
-            before=before.made if before is not None else None,
+            before=before.derived if before is not None else None,
             same=same_spec,
         )
-        return view(cls, made, before)
+        return view(cls, derived, before)
 
     def choose(self, namespace: str, labels: Labels) -> SidecarKey | None:
         """Return the key of the object that the proxies of a namespace with these labels have."""
-        own = self.made.values.get(namespace)
+        own = self.derived.values.get(namespace)
         if own is not None:
             known = dict(labels)
             for name, spec in own.specs.items():
@@ -62,12 +62,12 @@ class Sidecars:
                     return namespace, name
             if own.for_all is not None:
                 return own.for_all
-        root = self.made.values.get(str(self.made.settings))
+        root = self.derived.values.get(str(self.derived.settings))
         return root.for_all if root is not None else None
 
     def spec(self, key: SidecarKey) -> SidecarSpec | None:
         """Return the fields of an object; None if it is not there."""
-        of_namespace = self.made.values.get(key[0])
+        of_namespace = self.derived.values.get(key[0])
         return of_namespace.specs.get(key[1]) if of_namespace is not None else None
 
 

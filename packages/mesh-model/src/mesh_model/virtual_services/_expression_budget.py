@@ -33,7 +33,7 @@ class Costly(Protocol):
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """The hosts that it governs, in lower case; a wildcard begins with `*`."""
+        """The hosts that it routes, in lower case; a wildcard begins with `*`."""
 
     @property
     def gateways(self) -> tuple[str, ...]:
@@ -45,7 +45,7 @@ class Costly(Protocol):
 
 
 class VirtualHostCounts:
-    """How many virtual hosts of a proxy a VirtualService governs, at most."""
+    """The number of a proxy's virtual hosts that have a VirtualService's routes, at most."""
 
     def __init__(
         self, services: Sequence[Service] = (), gateways: Sequence[ConfigObject] = ()
@@ -53,7 +53,7 @@ class VirtualHostCounts:
         self._services = services
         self._gateways = gateways
 
-    def of(self, virtual_service: Costly) -> int:
+    def get(self, virtual_service: Costly) -> int:
         """Return the number for a proxy that has most of them."""
         gateways = [each for each in virtual_service.gateways if each != MESH]
         in_mesh = 0
@@ -108,7 +108,7 @@ def over_budget(
     spent: dict[str, int] = {}
     found: set[Key] = set()
     for each in costly:
-        cost = each.expression_cost * counts.of(each)
+        cost = each.expression_cost * counts.get(each)
         if spent.get(each.namespace, 0) + cost > most:
             found.add((each.namespace, each.name))
         else:

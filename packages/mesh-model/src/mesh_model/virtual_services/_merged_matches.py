@@ -49,7 +49,7 @@ def _merged(root: HttpMatch, delegate: HttpMatch) -> HttpMatch:
 
 
 def joined_names(root: str, delegate: str) -> str:
-    """Return the name of what is made of two."""
+    """Return the name of a match merged from two."""
     return "-".join(filter(None, (root, delegate)))
 
 

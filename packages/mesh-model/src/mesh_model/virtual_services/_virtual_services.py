@@ -26,7 +26,7 @@ from mesh_model.virtual_services._http_destinations import http_destinations
 from mesh_model.virtual_services._resolved_names import MESH, resolved_spec
 
 GATEWAY_SEMANTICS = ("internal.istio.io/route-semantics", "gateway")
-"""The annotation, Istio's, of VirtualServices that are made of routes of the Gateway API."""
+"""The annotation, Istio's, of VirtualServices that are built from routes of the Gateway API."""
 _PRIVATE, _ALL, _NONE = ".", "*", "~"
 _NO_COUNTS = VirtualHostCounts()
 _Key = tuple[str, str]
@@ -44,13 +44,13 @@ class VirtualService:
     export_to: frozenset[str]
     """Namespaces, or `*`; empty: none."""
     mesh_export_to: frozenset[str]
-    """Those for whose sidecars it is; its own alone, if a host of it is not its namespace's."""
-    governed: frozenset[str]
-    """The hosts that are its namespace's."""
+    """The exportTo for sidecars: its own namespace alone, if another one owns a host of it."""
+    own_hosts: frozenset[str]
+    """The hosts that its namespace owns."""
     unused: tuple[Finding, ...] = ()
-    """The parts of it that come to nothing, such as a delegate that is not there."""
+    """The parts of it that have no effect, such as a delegate that does not exist."""
     gateway_semantics: bool = False
-    """Whether it is made of the Gateway API's routes: prefixes that do not end in a slash are of
+    """Whether it is built from the Gateway API's routes: prefixes that do not end in a slash are of
     whole path elements, and requests for clusters that are not there are answered with 500."""
 
     @property
@@ -101,10 +101,10 @@ class VirtualServiceSettings(NamedTuple):
     domain: str
     """The DNS suffix that completes short names."""
     owners: HostOwners
-    """One with a host of another namespace is for the sidecars of its own namespace alone."""
+    """A VirtualService with a host that another namespace owns is for its own sidecars alone."""
 
 
-class _Made(NamedTuple):
+class _Root(NamedTuple):
     """A VirtualService, and the delegates that it names."""
 
     virtual_service: VirtualService
@@ -117,7 +117,7 @@ class _Delegate(NamedTuple):
     export_to: frozenset[str]
 
 
-_Roots = Derived[ConfigObject, _Key, _Made]
+_Roots = Derived[ConfigObject, _Key, _Root]
 _Delegates = Derived[ConfigObject, _Key, _Delegate]
 
 
@@ -134,20 +134,22 @@ class VirtualServices:
 
     def __init__(
         self,
-        made: _Roots,
+        derived: _Roots,
         delegates: _Delegates,
         counts: VirtualHostCounts,
         before: "VirtualServices | None",
     ) -> None:
         """counts: how often proxies have the routes of each. before: of which some are kept."""
-        self.made = made
+        self.derived = derived
         self._delegates = delegates
-        everything: tuple[VirtualService, ...] = tuple(map(_VIRTUAL_SERVICE, made.values.values()))
+        everything: tuple[VirtualService, ...] = tuple(
+            map(_VIRTUAL_SERVICE, derived.values.values())
+        )
         notes = before._notes if before is not None else _Notes({}, {}, {})
         self._notes: _Notes = _Notes(
-            noted(made, attrgetter("delegates"), notes.delegates),
-            noted(made, attrgetter("virtual_service.source_labels"), notes.labels),
-            noted(made, attrgetter("virtual_service.expression_cost"), notes.costs),
+            noted(derived, attrgetter("delegates"), notes.delegates),
+            noted(derived, attrgetter("virtual_service.source_labels"), notes.labels),
+            noted(derived, attrgetter("virtual_service.expression_cost"), notes.costs),
         )
         costs = self._notes.costs
         self._costly = (
@@ -169,7 +171,7 @@ class VirtualServices:
             self._take_over(before)
 
     @classmethod
-    def of(
+    def build(
         cls,
         objects: Sequence[ConfigObject],
         settings: VirtualServiceSettings,
@@ -181,7 +183,7 @@ class VirtualServices:
 
         objects: oldest first. counts: how often proxies have the routes of each.
         """
-        known = before if before is not None and before.made.settings == settings else None
+        known = before if before is not None and before.derived.settings == settings else None
         delegates = derive(
             objects,
             _delegate_key,
@@ -190,7 +192,7 @@ class VirtualServices:
             same=same_spec,
             before=known._delegates if known is not None else None,
         )
-        made = derive(
+        derived = derive(
             objects,
             _root_key,
             lambda _, items: _root(items[-1], delegates.values, settings),
@@ -198,15 +200,15 @@ class VirtualServices:
             same=_same_root,
             also=known._naming(delegates.touched) if known is not None else (),
             in_order=True,
-            before=known.made if known is not None else None,
+            before=known.derived if known is not None else None,
         )
         if (
             known is None
-            or made.values is not known.made.values
+            or derived.values is not known.derived.values
             or over_budget(known._costly, counts) != known.left_out
         ):
-            return cls(made, delegates, counts, known)
-        known.made, known._delegates = made, delegates
+            return cls(derived, delegates, counts, known)
+        known.derived, known._delegates = derived, delegates
         return known
 
     def _naming(self, delegates: AbstractSet[_Key]) -> list[_Key]:
@@ -219,13 +221,13 @@ class VirtualServices:
 
     def _take_over(self, before: "VirtualServices") -> None:
         """Take over the layers of those before, if what was edited has the same places in them."""
-        if not self.made.in_place or self.left_out != before.left_out:
+        if not self.derived.in_place or self.left_out != before.left_out:
             return
-        if "_layers" not in vars(before) or len(self.made.touched) > _FEW:
+        if "_layers" not in vars(before) or len(self.derived.touched) > _FEW:
             return
         changed = [
-            (before.made.values[each].virtual_service, self.made.values[each].virtual_service)
-            for each in self.made.touched
+            (before.derived.values[each].virtual_service, self.derived.values[each].virtual_service)
+            for each in self.derived.touched
         ]
         if all(
             (old.namespace, old.gateways, old.export_to, old.mesh_export_to)
@@ -340,13 +342,13 @@ def _delegate(item: ConfigObject, settings: VirtualServiceSettings) -> _Delegate
 
 def _root(
     item: ConfigObject, delegates: Mapping[_Key, _Delegate], settings: VirtualServiceSettings
-) -> _Made:
+) -> _Root:
     spec = cast("VirtualServiceSpec", item.spec)
     used = [_delegate_of(each, item.namespace, delegates) for each in spec.http]
-    made = _virtual_service((item.namespace, item.name), spec, used, settings)
-    made = dataclasses.replace(made, gateway_semantics=GATEWAY_SEMANTICS in item.annotations)
+    built = _virtual_service((item.namespace, item.name), spec, used, settings)
+    built = dataclasses.replace(built, gateway_semantics=GATEWAY_SEMANTICS in item.annotations)
     named = (_named(each, item.namespace) for each in spec.http)
-    return _Made(made, frozenset(each for each in named if each is not None))
+    return _Root(built, frozenset(each for each in named if each is not None))
 
 
 def _named(route: HttpRoute, namespace: str) -> _Key | None:
@@ -380,15 +382,15 @@ def _virtual_service(
         http = tuple(_with_delegates(resolved.http, delegates, settings, unused))
         resolved = replace(resolved, http=http)
     export_to = _exported(spec, namespace, settings)
-    governed = frozenset(settings.owners.governed(namespace, resolved.hosts))
+    own_hosts = frozenset(settings.owners.owned(namespace, resolved.hosts))
     at_home = frozenset({namespace}) if {namespace, _ALL} & export_to else frozenset[str]()
     return VirtualService(
         namespace=namespace,
         name=name,
         spec=resolved,
         export_to=export_to,
-        mesh_export_to=export_to if governed.issuperset(resolved.hosts) else at_home,
-        governed=governed,
+        mesh_export_to=export_to if own_hosts.issuperset(resolved.hosts) else at_home,
+        own_hosts=own_hosts,
         unused=tuple(unused),
     )
 
@@ -432,7 +434,7 @@ def _exported(
     return frozenset(namespace if each == _PRIVATE else each for each in values) - {_NONE}
 
 
-NO_VIRTUAL_SERVICES = VirtualServices.of(
+NO_VIRTUAL_SERVICES = VirtualServices.build(
     (), VirtualServiceSettings(export_to=(), domain="", owners=NO_OWNERS)
 )
 """Those of a mesh without any."""

@@ -1,1 +1,1 @@
-"""The workloads of a mesh, their endpoints, and the settings that these are made with."""
+"""The workloads of a mesh, their endpoints, and the settings that endpoints are built with."""

@@ -1,4 +1,4 @@
-"""Finds which objects of two snapshots are not the same, at the cost of a glance at each."""
+"""Finds the objects that differ between two snapshots, at a pointer comparison for each."""
 
 from collections.abc import Callable, Sequence
 
@@ -9,7 +9,7 @@ Same = Callable[[ConfigObject, ConfigObject], bool]
 
 
 def same_content(one: ConfigObject, other: ConfigObject) -> bool:
-    """Return whether two objects say the same, wherever they stand."""
+    """Return whether two objects have equal content; file and line do not count."""
     return (
         one.key == other.key
         and one.spec == other.spec
@@ -28,8 +28,7 @@ def changed_objects(
 ) -> tuple[list[ConfigObject], list[ConfigObject]]:
     """Return the objects that are no longer there, and those that are new, an edited one as both.
 
-    same: tells whether an edited object says the same; else one does that only stands on another
-    line of its file.
+    same: whether two versions of an object count as equal; by default their content is.
     """
     old, new = edits(before, after)
     if not old and not new:

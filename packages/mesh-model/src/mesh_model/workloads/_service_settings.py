@@ -1,4 +1,4 @@
-"""The part of a configuration that every service is made with, beside its own objects."""
+"""The settings of a mesh that every service is built with, beside its own objects."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -7,8 +7,8 @@ from istio_config import ConfigObject
 from mesh_model._networks import CLUSTER, Networks
 from mesh_model.namespaces._host_owners import HostOwners
 
-Place = tuple[str, str, str]
-"""Namespace, service account and address of a workload."""
+EndpointKey = tuple[str, str, str]
+"""Namespace, service account and address of an endpoint."""
 
 LOCALITY_LABEL = "istio-locality"
 
@@ -19,7 +19,7 @@ _SUBZONE = ("topology.istio.io/subzone",)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceSettings:
-    """Whatever services of all kinds depend on; compared by value."""
+    """The settings on which every service depends; compared by value."""
 
     export_to: tuple[str, ...]
     """Of services that say nothing of it."""
@@ -33,14 +33,14 @@ class ServiceSettings:
 
     owners: HostOwners
 
-    reports: Mapping[Place, bool] = field(compare=False)
-    """Whether the application at an address is healthy, where a proxy of its account has said so.
+    reports: Mapping[EndpointKey, bool] = field(compare=False)
+    """Whether the application of an endpoint is healthy, where its own proxy has reported.
 
-    A change of it concerns the services that have the address, and no others.
+    Not compared: a change concerns the services with that endpoint, and no others.
     """
 
     def network_of_pod(self, address: str, given: str = "", *, cluster: str = "") -> str:
-        """Return the network of an endpoint in a cluster, of which its label says `given`.
+        """Return the network of an endpoint in a cluster; given: the value of its label.
 
         cluster: empty for the only one.
         """

@@ -1,4 +1,4 @@
-"""Makes endpoints of workloads: of WorkloadEntries, those in ServiceEntries, and pods."""
+"""Builds endpoints of workloads: WorkloadEntries, those in ServiceEntries, and pods."""
 
 from collections.abc import Mapping, Sequence
 
@@ -29,7 +29,7 @@ def entry_endpoint(
     labels: Mapping[str, str] | None = None,
     health: Health = Health.HEALTHY,
 ) -> Endpoint:
-    """Make the endpoint of a workload that an entry describes."""
+    """Build the endpoint of a workload that an entry describes."""
     own = entry.labels if labels is None else labels
     reported = settings.reports.get((namespace, entry.service_account, entry.address))
     if reported is not None:
@@ -52,11 +52,11 @@ def entry_endpoint(
 
 
 def workload_endpoint(item: ConfigObject, settings: ServiceSettings) -> Endpoint | None:
-    """Make the endpoint of a WorkloadEntry, if there is a way to it."""
+    """Build the endpoint of a WorkloadEntry; None if proxies have no address to reach it at."""
     entry = item.spec
     if not isinstance(entry, WorkloadEntrySpec):
         return None
-    made = entry_endpoint(
+    endpoint = entry_endpoint(
         entry,
         item.namespace,
         settings,
@@ -65,11 +65,11 @@ def workload_endpoint(item: ConfigObject, settings: ServiceSettings) -> Endpoint
         labels=labels_of(item),
         health=entry_health(item),
     )
-    return made if is_reached(made, settings) else None
+    return endpoint if is_reached(endpoint, settings) else None
 
 
 def is_reached(endpoint: Endpoint, settings: ServiceSettings) -> bool:
-    """Return whether there is a way: by its address, or by the gateways of its network."""
+    """Return whether it can be reached: by its address, or by gateways into its network."""
     return bool(endpoint.address or settings.networks.gateways_of(endpoint.network))
 
 
@@ -93,7 +93,7 @@ def pod_endpoint(
     ports: Sequence[tuple[str, int]] = (),
     health: Health = Health.HEALTHY,
 ) -> Endpoint:
-    """Make the endpoint of a pod."""
+    """Build the endpoint of a pod."""
     spec = pod.spec if isinstance(pod.spec, PodSpec) else PodSpec()
     labels = dict(pod.labels)
     return Endpoint(
@@ -128,10 +128,10 @@ def pod_health(pod: ConfigObject) -> Health | None:
 
 
 def same_pod(one: ConfigObject, other: ConfigObject) -> bool:
-    """Return whether a pod says the same to the mesh, whatever else was written into it.
+    """Return whether two versions of a pod are equal in all that the model reads of pods.
 
-    It has to compare all that is read of pods: by this module, and by those who know workloads by
-    their labels and accounts.
+    Whatever the model or `envoy_config` reads of a pod has to be compared here, or an edit of it is
+    lost. Kubelets write the rest (heartbeats, restart counts) all the time.
     """
     return (
         one.key == other.key
@@ -153,7 +153,7 @@ def _is_grpc_program(pod: ConfigObject) -> bool:
 
 
 def _workload_name(pod: ConfigObject, labels: Mapping[str, str]) -> str:
-    """Return the name of the deployment, as far as the pod tells it, else the pod's own."""
+    """Return the name of the deployment, as far as the pod shows it, else the pod's own."""
     if name := labels.get(WORKLOAD_NAME_LABEL):
         return name
     digest = labels.get(_POD_HASH)

@@ -57,38 +57,38 @@ _NONE = _OfNamespace(())
 class Workloads:
     """Workloads of one kind, by namespace."""
 
-    made: Derived[ConfigObject, str, _OfNamespace] = field(default_factory=Derived)
+    derived: Derived[ConfigObject, str, _OfNamespace] = field(default_factory=Derived)
 
     @classmethod
-    def of(
+    def build(
         cls,
         objects: Iterable[ConfigObject],
         *,
         before: "Workloads",
         same: Same = same_content,
     ) -> "Workloads":
-        """Sort workloads by namespace; those of namespaces without a change are taken over.
+        """Index workloads by namespace; indices of unchanged namespaces are kept.
 
-        same: tells whether an edited workload says the same.
+        same: whether two versions of a workload count as equal.
         """
-        made = derive(
+        derived = derive(
             objects,
             lambda each: each.namespace,
             lambda _, workloads: _OfNamespace(workloads),
-            before=before.made,
+            before=before.derived,
             same=same,
         )
-        return cls(made)
+        return cls(derived)
 
     @property
     def objects(self) -> tuple[ConfigObject, ...]:
         """All of them, as they were read last."""
-        return self.made.objects
+        return self.derived.objects
 
     @property
     def by_namespace(self) -> Mapping[str, _OfNamespace]:
-        """The same mapping as before if all say the same."""
-        return self.made.values
+        """By namespace; the same mapping as before if no workload changed."""
+        return self.derived.values
 
     def of_namespace(self, namespace: str) -> tuple[ConfigObject, ...]:
         """Return the workloads of a namespace."""

@@ -20,9 +20,9 @@ from mesh_discovery.sources.registration._group_entries import (
     RegistrantKey,
     group_entry,
 )
-from mesh_model import Place
+from mesh_model import EndpointKey
 
-Reports = Mapping[Place, bool]
+Reports = Mapping[EndpointKey, bool]
 """Whether the application at an address is healthy, for those of which it is known."""
 _Identity = tuple[str, str]
 """Namespace and service account."""
@@ -71,8 +71,8 @@ class RegisteredWorkloads:
         self._counts = Counter[_Identity]()
         self._allowance = Allowance(limits.in_all, per_second=limits.in_all_per_s)
         self._allowances: dict[_Identity, Allowance] = {}
-        self._reported: dict[Place, _Reported] = {}
-        self._reports_of_stream: dict[str, set[Place]] = {}
+        self._reported: dict[EndpointKey, _Reported] = {}
+        self._reports_of_stream: dict[str, set[EndpointKey]] = {}
 
     def connected(
         self, registrant: Registrant, stream: str, *, now: float, monotonic: float
@@ -99,12 +99,12 @@ class RegisteredWorkloads:
         self._gone_at.pop(key, None)
         return is_new
 
-    def place_of(self, stream: str) -> Place | None:
+    def place_of(self, stream: str) -> EndpointKey | None:
         """Return the workload that a stream has registered, if it has."""
         key = self._of_stream.get(stream)
         return None if key is None else _place(self._registered[key].registrant)
 
-    def reported(self, places: Iterable[Place], stream: str, *, healthy: bool) -> bool:
+    def reported(self, places: Iterable[EndpointKey], stream: str, *, healthy: bool) -> bool:
         """Take the report of a proxy about workloads; return whether it changes anything."""
         changed = False
         for place in places:
@@ -220,5 +220,5 @@ class RegisteredWorkloads:
         self._allowance.take()
 
 
-def _place(registrant: Registrant) -> Place:
+def _place(registrant: Registrant) -> EndpointKey:
     return registrant.namespace, registrant.account, registrant.address

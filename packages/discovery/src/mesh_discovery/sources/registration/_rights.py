@@ -17,7 +17,7 @@ from istio_config.kinds.workload_group import (
     registering_account,
 )
 from mesh_discovery.sources.registration._group_entries import GROUP, Registrant
-from mesh_model import Place
+from mesh_model import EndpointKey
 
 ENTRY = "WORKLOAD_ENTRY"
 """The metadata of a node that names the entry of its workload in the files, as in Istio."""
@@ -65,7 +65,7 @@ def registrant(
 
 def reported_places(
     proxy: Proxy, identities: Iterable[str], entries: Sequence[ConfigObject]
-) -> Iterator[Place]:
+) -> Iterator[EndpointKey]:
     """Yield the workloads of the files whose health a proxy may report.
 
     They have its service account and its connection's address, or it names one of its account,

@@ -27,7 +27,7 @@ from mesh_discovery.sources.registration._rights import (
     reported_places,
 )
 from mesh_lifecycle import Clock, RepeatLog, SystemClock, in_background
-from mesh_model import Facts, MeshModel, Place
+from mesh_model import EndpointKey, Facts, MeshModel
 from mesh_protos import type_urls
 from xds_server import Client, DeltaRequest, Refused, Response, SotwRequest
 
@@ -156,14 +156,14 @@ class WorkloadObserver:
             f"({GROUP})",
         )
 
-    def _reported_by(self, client: Client[Proxy]) -> set[Place]:
+    def _reported_by(self, client: Client[Proxy]) -> set[EndpointKey]:
         """Return the workloads that a client's report of health is about."""
         places = reported_places(client.context, client.identities, self._entries)
         found = {each for each in places if not self._is_anothers(each)}
         registered = self._workloads.place_of(client.id)
         return found if registered is None else {*found, registered}
 
-    def _is_anothers(self, place: Place) -> bool:
+    def _is_anothers(self, place: EndpointKey) -> bool:
         """Return whether what is served at an address is of other accounts alone."""
         namespace, account, address = place
         served = self._model.by_address.get((namespace, address), ()) if self._model else ()

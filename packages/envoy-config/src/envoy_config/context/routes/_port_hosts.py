@@ -1,7 +1,7 @@
 """The virtual hosts of one port, which an edit of a rule changes where it concerns them.
 
-Whose host is whose is found once (`plan/virtual_hosts`). After an edit that leaves this as it is,
-only the routes of the hosts that it is about are looked at again.
+The VirtualService of each host is found once (`plan/virtual_hosts`). An edit that does not change
+that rebuilds only the routes of the hosts that it is about.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

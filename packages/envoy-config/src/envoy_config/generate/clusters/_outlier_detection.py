@@ -19,7 +19,9 @@ def detect_outliers(cluster: cluster_pb2.Cluster, outlier: OutlierDetection) -> 
     """Have a cluster leave out endpoints that fail."""
     made = outlier_detection_pb2.OutlierDetection(
         enforcing_success_rate=number(_NEVER),
-        # As Envoy did it once without being told: else a share of few endpoints is none at all.
+        # Before 1.28 Envoy always ejected a first host, whatever max_ejection_percent was (runtime
+        # guard check_mep_on_first_eject). Since then its default of 10 % of fewer than ten hosts
+        # is none, unless this field is set.
         always_eject_one_host=wrappers_pb2.BoolValue(value=True),
     )
     if (errors := outlier.consecutive_5xx_errors) is not None:

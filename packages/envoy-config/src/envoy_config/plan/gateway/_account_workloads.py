@@ -72,7 +72,7 @@ def _known(model: MeshModel, namespace: str) -> Iterator[AccountWorkload]:
 
 
 def _known_by_objects(model: MeshModel, namespace: str) -> Iterator[AccountWorkload]:
-    cluster = model.made.inputs.cluster
+    cluster = model.registry.inputs.cluster
     yield from _of_objects(cluster.entries.of_namespace(namespace))
     yield from _of_objects(cluster.pods_by_label.of_namespace(namespace))
     yield from _of_objects(each for each in model.workload_groups if each.namespace == namespace)
@@ -81,7 +81,7 @@ def _known_by_objects(model: MeshModel, namespace: str) -> Iterator[AccountWorkl
 
 def same_objects(old: MeshModel, new: MeshModel) -> bool:
     """Return whether workloads are known by the same objects in both, but for endpoints."""
-    before, after = old.made.inputs.cluster, new.made.inputs.cluster
+    before, after = old.registry.inputs.cluster, new.registry.inputs.cluster
     return (
         before.entries.by_namespace is after.entries.by_namespace
         and before.pods_by_label.by_namespace is after.pods_by_label.by_namespace
@@ -91,7 +91,7 @@ def same_objects(old: MeshModel, new: MeshModel) -> bool:
 
 def changed_namespaces(old: MeshModel, new: MeshModel) -> frozenset[str]:
     """Return the namespaces in which other workloads of accounts are known than before."""
-    before, after = old.made.inputs.cluster, new.made.inputs.cluster
+    before, after = old.registry.inputs.cluster, new.registry.inputs.cluster
     found: set[str] = set()
     for one, other in (
         (before.entries.objects, after.entries.objects),

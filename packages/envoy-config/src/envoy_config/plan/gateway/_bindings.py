@@ -18,7 +18,7 @@ class BoundVirtualService(VirtualService, Protocol):
     """The part of a VirtualService by which it is bound to the servers of gateways."""
 
     @property
-    def governed(self) -> AbstractSet[str]:
+    def own_hosts(self) -> AbstractSet[str]:
         """The hosts of it that are its namespace's."""
 
 
@@ -41,4 +41,4 @@ def _is_open(
 ) -> bool:
     if server.namespace != "*":
         return server.namespace == found.namespace
-    return found.namespace == gateway_namespace or host in found.governed
+    return found.namespace == gateway_namespace or host in found.own_hosts

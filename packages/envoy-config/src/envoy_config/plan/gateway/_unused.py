@@ -21,7 +21,7 @@ from mesh_model import (
     Gateways,
     MeshModel,
     VirtualService,
-    not_governed,
+    foreign_host,
     resolved_gateway,
 )
 from mesh_model.secrets import ROOTS_SUFFIX, Secrets
@@ -155,18 +155,18 @@ def unused_bindings(
 
 def _withheld(item: ConfigObject, gateway: Gateway, made: VirtualService) -> Iterator[Problem]:
     """Yield the hosts that a Gateway of another namespace gives, and that are not this one's."""
-    if len(made.governed) == len(set(made.hosts)):
+    if len(made.own_hosts) == len(set(made.hosts)):
         return
     servers = _hosts(gateway)
     for index, host in enumerate(made.hosts):
-        if host in made.governed:
+        if host in made.own_hosts:
             continue
-        given = dataclasses.replace(made, governed=frozenset({host}))
+        given = dataclasses.replace(made, own_hosts=frozenset({host}))
         now = bound_hosts(servers, made, gateway_namespace=gateway.namespace)
         if set(bound_hosts(servers, given, gateway_namespace=gateway.namespace)) - set(now):
             yield item.problem(
                 ("spec", "hosts", index),
-                f"{not_governed(host, item.namespace)}: Gateway {gateway.key} of another "
+                f"{foreign_host(host, item.namespace)}: Gateway {gateway.key} of another "
                 "namespace gives it to any, so none of its requests come here; name this "
                 f'namespace there ("{item.namespace}/{host}")',
             )

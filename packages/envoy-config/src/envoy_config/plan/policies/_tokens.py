@@ -32,4 +32,4 @@ def tokens_of(workload: Workload, model: MeshModel) -> Tokens:
     applying = model.workload_rules.applying(REQUEST_AUTHENTICATION, workload)
     rules = (rule for each in applying for rule in each.spec.jwt_rules)
     ordered = sorted(rules, key=attrgetter("issuer"))
-    return Tokens(tuple(Issuer(rule, model.key_sets.of(rule)) for rule in ordered))
+    return Tokens(tuple(Issuer(rule, model.key_sets.get(rule)) for rule in ordered))

@@ -90,7 +90,8 @@ def _settings(
         istio_tags=workload_tags(proxy) if istio_tags else (),
         max_path_length=length or own.max_path_tag_length,
         samples_by_request_id=by_request_id is not False,
-        # Others find it by themselves, and without it proxies of several workloads share listeners.
+        # The other tracers take the name from node.cluster of the bootstrap. Left out for them, so
+        # that proxies of several workloads share one listener here.
         service_name=proxy.service_cluster
         if provider is not None and isinstance(provider.tracer, Datadog | OpenTelemetry)
         else "",

@@ -66,11 +66,13 @@ class Resolver:
         kind = reference.group, reference.kind
         if kind not in ((("", "Service")), (ISTIO, "ServiceEntry"), (ISTIO, "Hostname")):
             known = "Service, and ServiceEntry or Hostname of networking.istio.io"
-            told = f"{reference.kind} of the group {reference.group or 'core'} can't be a backend"
-            return None, "InvalidKind", f"{told}; known: {known}"
+            message = (
+                f"{reference.kind} of the group {reference.group or 'core'} can't be a backend"
+            )
+            return None, "InvalidKind", f"{message}; known: {known}"
         if not self._grants.allow(self._referrer, Target(*kind, namespace, reference.name)):
-            told = f"{name} is in another namespace, and no ReferenceGrant there allows it"
-            return None, "RefNotPermitted", told
+            message = f"{name} is in another namespace, and no ReferenceGrant there allows it"
+            return None, "RefNotPermitted", message
         if kind == ("", "Service"):
             found = self._around.service(namespace, reference.name)
         elif reference.kind == "ServiceEntry":

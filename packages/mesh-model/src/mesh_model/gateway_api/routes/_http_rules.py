@@ -37,13 +37,13 @@ _WHOLE_PATH = "^/.*"
 def http_entries(item: ConfigObject, spec: HttpRouteSpec, resolver: Resolver) -> Iterator[Entry]:
     """Yield the routes of an HTTPRoute, in the order of its rules and matches."""
     for index, rule in enumerate(spec.rules):
-        place: FieldPath = ("spec", "rules", index)
-        made = _Actions.of(rule, resolver, place)
+        path: FieldPath = ("spec", "rules", index)
+        actions = _Actions.build(rule, resolver, path)
         name = f"{item.namespace}.{item.name}.{rule.name or index}"
         for number, match in enumerate(rule.all_matches):
             rank = rank_of(_match(match, _uri(match.path)))
-            for part in _parts(match.path, made.new_prefix):
-                route = made.route(f"{name}.{number}", _match(match, part.uri), part.rewrite)
+            for part in _parts(match.path, actions.new_prefix):
+                route = actions.route(f"{name}.{number}", _match(match, part.uri), part.rewrite)
                 yield entry(item, rank, route, rule=index, match=number)
 
 
@@ -119,14 +119,14 @@ class _Actions(NamedTuple):
     rewrite: UrlRewrite | None
 
     @classmethod
-    def of(cls, rule: HttpRule, resolver: Resolver, place: FieldPath) -> "_Actions":
+    def build(cls, rule: HttpRule, resolver: Resolver, path: FieldPath) -> "_Actions":
         redirect = next(
             (each.request_redirect for each in rule.filters if each.request_redirect), None
         )
         rewrite = next((each.url_rewrite for each in rule.filters if each.url_rewrite), None)
         cors = next((each.cors for each in rule.filters if each.cors), None)
-        route = destinations(rule.backend_refs, resolver, place)
-        copies = mirrors(rule.filters, resolver, place)
+        route = destinations(rule.backend_refs, resolver, path)
+        copies = mirrors(rule.filters, resolver, path)
         headers = headers_of(rule.filters)
         if redirect is not None:
             return cls(HttpRoute(headers=headers), redirect, None)

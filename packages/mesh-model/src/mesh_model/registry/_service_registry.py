@@ -1,7 +1,7 @@
-"""All services of a mesh, each made anew only if an object that it is made of has changed.
+"""The service registry: all services of a mesh, each rebuilt only where an input of it changed.
 
-The others are the same Python objects as in the model before, so that comparing two models costs
-little where nothing changed.
+Unchanged services are the same Python objects as in the previous model, so that two models are
+compared at the cost of what differs.
 """
 
 from collections.abc import Mapping
@@ -19,21 +19,21 @@ from mesh_model.registry._service_entries import services_of_entry
 from mesh_model.registry._service_inputs import ServiceInputs, inputs_of
 from mesh_model.registry._touched_sources import touched_sources
 from mesh_model.workloads._object_changes import same_content
-from mesh_model.workloads._service_settings import Place
+from mesh_model.workloads._service_settings import EndpointKey
 
 
 @dataclass(frozen=True, kw_only=True)
-class MadeServices:
-    """The services of a mesh, by the objects that they are made of."""
+class ServiceRegistry:
+    """The services of a mesh, and the objects that describe them."""
 
     inputs: ServiceInputs
-    made: Derived[ConfigObject, ObjectKey, tuple[Service, ...]]
+    by_source: Derived[ConfigObject, ObjectKey, tuple[Service, ...]]
     combined: Combined
 
     @property
     def count(self) -> int:
-        """Of how many objects services were made, and not taken over."""
-        return sum(each in self.made.values for each in self.made.touched)
+        """The number of objects whose services were rebuilt, not kept."""
+        return sum(each in self.by_source.values for each in self.by_source.touched)
 
     @property
     def services(self) -> tuple[Service, ...]:
@@ -42,28 +42,29 @@ class MadeServices:
 
     @property
     def sources(self) -> tuple[ConfigObject, ...]:
-        """The objects that they are made of, oldest first."""
+        """The ServiceEntries and Kubernetes Services, oldest first."""
         return self.inputs.sources
 
     def __len__(self) -> int:
-        """Return of how many objects there are services."""
-        return len(self.made.values)
+        """Return the number of objects that describe services."""
+        return len(self.by_source.values)
 
 
-def made_of(
+def build_registry(
     snapshot: Snapshot,
     *,
     domain: str,
     resolved: Mapping[str, tuple[str, ...]] | None = None,
-    reports: Mapping[Place, bool] | None = None,
+    reports: Mapping[EndpointKey, bool] | None = None,
     owners: HostOwners,
-    before: MadeServices | None = None,
-) -> MadeServices:
-    """Make the services of a snapshot.
+    before: ServiceRegistry | None = None,
+) -> ServiceRegistry:
+    """Build the services of a snapshot.
 
-    domain: the DNS suffix of Kubernetes services. resolved: addresses of names of gateways.
-    reports: whether the applications at addresses of namespaces are healthy, where it is known.
-    owners: whose hosts are; a service of another's host is seen in its own namespace alone.
+    domain: the DNS suffix of Kubernetes services. resolved: addresses of gateways' host
+    names. reports: whether the applications of endpoints are healthy, where that is reported.
+    owners: the namespace that owns each host; a service with a host that another namespace owns is
+    visible in its own namespace alone.
     """
     inputs = inputs_of(
         snapshot,
@@ -73,14 +74,14 @@ def made_of(
         reports=reports,
         owners=owners,
     )
-    return make_services(inputs, before)
+    return registry_of(inputs, before)
 
 
-def make_services(inputs: ServiceInputs, before: MadeServices | None = None) -> MadeServices:
-    """Make the services of a mesh; those of the mesh before are taken over where they can be."""
-    known = before.made if before is not None else None
+def registry_of(inputs: ServiceInputs, before: ServiceRegistry | None = None) -> ServiceRegistry:
+    """Build the services of a mesh, and keep those of the previous one that did not change."""
+    known = before.by_source if before is not None else None
     of_sources = known.values if known is not None else {}
-    made = derive(
+    by_source = derive(
         inputs.sources,
         lambda each: each.key,
         lambda key, items: _same_if_equal(of_sources.get(key), _services(items[-1], inputs)),
@@ -90,19 +91,21 @@ def make_services(inputs: ServiceInputs, before: MadeServices | None = None) -> 
         also=touched_sources(before.inputs, inputs, of_sources) if before is not None else (),
         in_order=True,
     )
-    return MadeServices(inputs=inputs, made=made, combined=_combined(made, before))
+    return ServiceRegistry(
+        inputs=inputs, by_source=by_source, combined=_combined(by_source, before)
+    )
 
 
 def _combined(
-    made: Derived[ConfigObject, ObjectKey, tuple[Service, ...]], before: MadeServices | None
+    by_source: Derived[ConfigObject, ObjectKey, tuple[Service, ...]], before: ServiceRegistry | None
 ) -> Combined:
-    """Combine the services of all objects; it costs the edit if that leaves the objects there."""
+    """Merge the services of all objects; it costs the edit where no object came or went."""
     if before is None:
-        return combine(made.values)
-    was, now = before.made.values, made.values
+        return combine(by_source.values)
+    was, now = before.by_source.values, by_source.values
     found = None
-    if made.in_place:
-        edited = {key: now[key] for key in made.touched if now[key] is not was[key]}
+    if by_source.in_place:
+        edited = {key: now[key] for key in by_source.touched if now[key] is not was[key]}
         found = recombine(before.combined, was, edited) if edited else before.combined
     return found if found is not None else combine(now, before.combined)
 
@@ -110,7 +113,7 @@ def _combined(
 def _same_if_equal(
     before: tuple[Service, ...] | None, now: tuple[Service, ...]
 ) -> tuple[Service, ...]:
-    """Return the services made before where the new ones are no different."""
+    """Return the previous services wherever the new ones are equal to them."""
     if before is None or len(before) != len(now):
         return now
     if before == now:
