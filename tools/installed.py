@@ -27,6 +27,8 @@ _COMMAND_GROUPS: dict[str, tuple[str, ...]] = {
 }
 """The groups of entry points that are commands, and the program whose sub-commands they are."""
 _EXTRA = re.compile(r"""([A-Za-z0-9._-]+).*;.*\bextra\s*==\s*['"]([^'"]+)['"]""")
+_MODULE = {"protobuf": "google", "xds_protos": "envoy"}
+"""The module of a distribution that has another name; not installed, it can't be asked."""
 _PYTHON_BLOCK = re.compile(r"^```python(?: run)?\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _PROGRAM = re.compile(r"^```python run\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _PROGRAM_TIMEOUT_S = 60.0
@@ -82,7 +84,8 @@ def modules_of(installed: Distribution) -> list[str]:
 def optional_modules(installed: Distribution) -> dict[str, str]:
     """Return the extra that brings it, by the module's name: `prometheus_client: metrics`."""
     found = (_EXTRA.match(line) for line in installed.requires or ())
-    return {match[1].replace("-", "_").lower(): match[2] for match in found if match}
+    names = {match[1].replace("-", "_").lower(): match[2] for match in found if match}
+    return {_MODULE.get(name, name): extra for name, extra in names.items()}
 
 
 def failing_imports(names: list[str], optional: dict[str, str]) -> Iterator[str]:
