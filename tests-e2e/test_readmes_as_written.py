@@ -35,6 +35,7 @@ NOT_TYPED: Mapping[str, Mapping[str, str]] = {
         "python3 -m venv .venv": "the session `installs`",
         "pip install ./packages/*": "the session `installs`",
         "mesh-local up examples/two-services": "test_examples_as_written.py, in that folder",
+        "pip install uv": "the session `installs`",
         "uv pip install ./packages/sds": "the session `installs`",
     },
     "CONTRIBUTING.md": {"python3 tools/dev.py": OWN_SESSION, ".ci/run": "is CI"},

@@ -52,8 +52,8 @@ from xds_server import (
     serving,
 )
 from xds_server import type_urls as types
-from xds_server.serving._services import XdsHandler
 from xds_server.testing import ADS_DELTA, admit_all
+from xds_server.transport._services import XdsHandler
 
 OPTIONS = [("grpc.max_receive_message_length", -1), ("grpc.use_local_subchannel_pool", 1)]
 

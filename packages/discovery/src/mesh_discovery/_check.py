@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from envoy_config import NodeError, PushContext, parse_proxy
 from envoy_config.reachability import (
     Reference,
     Sort,
@@ -22,13 +21,15 @@ from envoy_config.reachability import (
 from istio_config import ConfigObject, FileContent, read_content, whole_of
 from mesh_configfile import MAX_BYTES, Problem, field_name, read_documents
 from mesh_discovery._problems import ConfigError
-from mesh_discovery.comparison._differences import DifferentResource, differences
-from mesh_discovery.comparison._expected import expected_of
-from mesh_discovery.comparison._held import Held
 from mesh_discovery.sources.files._first_load import first_reading
 from mesh_discovery.sources.files._loader import ConfigLoader
 from mesh_filewatch import read_bytes
 from mesh_model import Facts, MeshModel, build_model
+
+TYPE_CHECKING = False  # as type checkers know it, without loading `typing`
+if TYPE_CHECKING:
+    from mesh_discovery.comparison._differences import DifferentResource
+    from mesh_discovery.comparison._held import Held
 
 
 class NotComparableError(Exception):
@@ -57,7 +58,7 @@ class Checked:
     warnings: tuple[Problem, ...] = ()
     missing: tuple[Problem, ...] = ()
     unjudged: int = 0
-    different: tuple[DifferentResource, ...] | None = None
+    different: "tuple[DifferentResource, ...] | None" = None
 
     @property
     def is_good(self) -> bool:
@@ -74,7 +75,7 @@ def check_configuration(
     allow_unsupported: bool = False,
     believe_timestamps: bool = False,
     strict_namespaces: bool = False,
-    against: Held | None = None,
+    against: "Held | None" = None,
     trust_domain: str = "cluster.local",
     domain: str = "cluster.local",
 ) -> Checked:
@@ -224,7 +225,12 @@ def mesh_local_file(directory: Path) -> Path | None:
     return None
 
 
-def _different(model: MeshModel, held: Held, domain: str) -> tuple[DifferentResource, ...]:
+def _different(model: MeshModel, held: "Held", domain: str) -> "tuple[DifferentResource, ...]":
+    # To check alone loads neither what makes Envoy's messages nor protobuf.
+    from envoy_config import NodeError, PushContext, parse_proxy
+    from mesh_discovery.comparison._differences import differences
+    from mesh_discovery.comparison._expected import expected_of
+
     if held.node is None:
         raise NotComparableError("the config dump does not have the node of its Envoy")
     try:

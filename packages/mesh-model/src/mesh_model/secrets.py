@@ -14,13 +14,6 @@ from typing import cast
 
 from istio_config import ConfigObject
 from istio_config.kinds.kubernetes import SecretFields
-from istio_config.kinds.kubernetes.key_material import (
-    refused_key,
-    wrong_pair,
-    wrong_revocations,
-    wrong_roots,
-    wrong_staple,
-)
 from mesh_model._derived import Derived, derive, view
 
 OWN = "kubernetes://"
@@ -106,6 +99,9 @@ class Secrets:
 
     def find(self, name: SecretName) -> KeyPair | Roots | NoSecret:
         """Return the certificate or the roots that a name means."""
+        # A mesh without Secrets does not load cryptography.
+        from istio_config.kinds.kubernetes.key_material import refused_key, wrong_pair, wrong_staple
+
         if name.name.endswith(ROOTS_SUFFIX):
             return self._roots(name)
         secret = self._by_key.get((name.namespace, name.name))
@@ -156,6 +152,8 @@ class Secrets:
         )
 
     def _roots(self, name: SecretName) -> Roots | NoSecret:
+        from istio_config.kinds.kubernetes.key_material import wrong_revocations, wrong_roots
+
         plain = name.name.removesuffix(ROOTS_SUFFIX)
         for each in (name.name, plain):
             secret = self._by_key.get((name.namespace, each))

@@ -13,6 +13,7 @@ import pytest
 from envoy.service.discovery.v3 import discovery_pb2
 from hypothesis import given
 from hypothesis import strategies as st
+from xds_server.serving import _fetch
 
 from xds_server import (
     Admission,
@@ -28,7 +29,6 @@ from xds_server import (
 from xds_server import type_urls as types
 from xds_server._errors import StreamRefused
 from xds_server.protocol._request import Parsed
-from xds_server.serving import _fetch
 from xds_server.streams import _stream_opener
 from xds_server.streams._limits import check_size
 from xds_server.testing import ADS_DELTA, ADS_SOTW, StreamEnded, over_grpc

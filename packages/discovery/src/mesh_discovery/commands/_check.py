@@ -21,6 +21,7 @@ from mesh_discovery.commands._options import (
 
 if TYPE_CHECKING:
     from mesh_discovery._check import Checked
+    from mesh_discovery.comparison._held import Held
 
 
 def check(
@@ -68,12 +69,12 @@ def check(
     command is called wrongly.
     """
     from mesh_discovery._check import NotComparableError, check_configuration, mesh_local_file
-    from mesh_discovery.comparison._sources import SourceError, fetch_held
 
     given = [each for each in (directory, config_dir) if each is not None]
     if len(given) != 1:
         fail(["give the directory once, as DIR or with --config-dir"], exit_code=WRONG_CALL)
     try:
+        held = _held(against)
         checked = check_configuration(
             given[0],
             mesh_config=mesh_config,
@@ -82,11 +83,11 @@ def check(
             allow_unsupported=allow_unsupported,
             believe_timestamps=believe_timestamps,
             strict_namespaces=strict_namespaces,
-            against=fetch_held(against) if against else None,
+            against=held,
             trust_domain=trust_domain,
             domain=domain,
         )
-    except (SourceError, NotComparableError) as error:
+    except NotComparableError as error:
         fail([f"--against: {error}"])
     if as_json or output is Form.JSON:
         _print_json(checked)
@@ -102,6 +103,18 @@ def check(
     typer.echo(_good(checked.objects, checked.files))
     if checked.different is not None:
         typer.echo(f"{against} has what it would be given")
+
+
+def _held(against: str) -> "Held | None":
+    """Return what an Envoy has, by `--against`; what reads it is loaded only then."""
+    if not against:
+        return None
+    from mesh_discovery.comparison._sources import SourceError, fetch_held
+
+    try:
+        return fetch_held(against)
+    except SourceError as error:
+        fail([f"--against: {error}"])
 
 
 def _unjudged(count: int, mesh_file: Path | None) -> str:

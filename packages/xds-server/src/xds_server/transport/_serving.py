@@ -26,8 +26,14 @@ from mesh_listening.grpc_server import OnlyThroughAcceptor, listen_inside, optio
 from xds_server._config import ServerConfig
 from xds_server._errors import ListenError
 from xds_server._server import XdsServer
-from xds_server.serving._listeners import Bound, Listener, PlainListener, TlsListener, UnixListener
-from xds_server.serving._services import XdsHandler
+from xds_server.transport._listeners import (
+    Bound,
+    Listener,
+    PlainListener,
+    TlsListener,
+    UnixListener,
+)
+from xds_server.transport._services import XdsHandler
 
 C = TypeVar("C")
 

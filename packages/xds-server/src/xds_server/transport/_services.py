@@ -13,8 +13,8 @@ from mesh_listening import HeldRoom, disconnect, hold_room, sent_bytes
 from xds_server._errors import NotRead, Refused
 from xds_server._server import XdsServer
 from xds_server.protocol import _type_urls as types
-from xds_server.serving._fetch import fetch
-from xds_server.serving._peers import peer_of
+from xds_server.transport._fetch import fetch
+from xds_server.transport._peers import peer_of
 
 if TYPE_CHECKING:
     GenericRpcHandler = grpc.GenericRpcHandler[bytes, bytes]
