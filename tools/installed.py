@@ -15,6 +15,7 @@ import re
 import subprocess
 import sys
 import sysconfig
+import tempfile
 from collections.abc import Iterator
 from importlib.metadata import Distribution, distribution
 from pathlib import Path
@@ -117,15 +118,17 @@ def failing_examples(readme: Path) -> Iterator[str]:
 
 
 def failing_programs(readme: Path) -> Iterator[str]:
-    """Run the README's examples that are whole programs, ```python run, as a user does."""
+    """Run the README's examples that are whole programs, ```python run, each in an empty folder."""
     for number, block in enumerate(_PROGRAM.findall(readme.read_text()), start=1):
-        done = subprocess.run(
-            [sys.executable, "-c", block],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=_PROGRAM_TIMEOUT_S,
-        )
+        with tempfile.TemporaryDirectory() as folder:
+            done = subprocess.run(
+                [sys.executable, "-c", block],
+                cwd=folder,
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=_PROGRAM_TIMEOUT_S,
+            )
         if done.returncode != 0:
             told = done.stderr.strip().splitlines() or ["nothing is printed"]
             yield f"{readme.parent.name}/README.md, program {number}: {told[-1]}"

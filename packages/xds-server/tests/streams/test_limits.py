@@ -13,7 +13,6 @@ import pytest
 from envoy.service.discovery.v3 import discovery_pb2
 from hypothesis import given
 from hypothesis import strategies as st
-from xds_server.serving import _fetch
 
 from xds_server import (
     Admission,
@@ -32,6 +31,7 @@ from xds_server.protocol._request import Parsed
 from xds_server.streams import _stream_opener
 from xds_server.streams._limits import check_size
 from xds_server.testing import ADS_DELTA, ADS_SOTW, StreamEnded, over_grpc
+from xds_server.transport import _fetch
 from xds_state import Make, State
 
 FETCH = "/envoy.service.cluster.v3.ClusterDiscoveryService/FetchClusters"
