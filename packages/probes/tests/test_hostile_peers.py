@@ -131,8 +131,12 @@ async def test_plain_http_where_tls_is_expected_is_named(serve: Serve) -> None:
     assert outcome.reason.endswith("the TLS handshake failed: the peer does not speak TLS")
 
 
-async def test_a_peer_that_ends_the_handshake_is_named(serve: Serve) -> None:
-    outcome = await get(await serve(sends(b"")), scheme="https")
+CLOSE_NOTIFY = b"\x15\x03\x03\x00\x02\x01\x00"
+
+
+@pytest.mark.parametrize("last", [b"", CLOSE_NOTIFY], ids=["no goodbye", "close_notify"])
+async def test_a_peer_that_ends_the_handshake_is_named(serve: Serve, last: bytes) -> None:
+    outcome = await get(await serve(sends(last)), scheme="https")
     assert outcome.reason.endswith("the TLS handshake failed: the peer closed the connection")
 
 

@@ -236,6 +236,8 @@ def _tls_reason(error: "ssl.SSLError") -> str:
 
     if error.reason == "WRONG_VERSION_NUMBER":
         return "the peer does not speak TLS"
-    if isinstance(error, ssl.SSLEOFError):
+    if isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError):
+        # Up to Python 3.11.2, an end without TLS's own goodbye is taken for one with it
+        # (https://github.com/python/cpython/issues/95494).
         return "the peer closed the connection"
     return (error.reason or str(error)).replace("_", " ").lower()
