@@ -64,7 +64,12 @@ async def child_group(
     try:
         async with tasks_beside(f"processes of {name}") as tasks:
             yield ChildGroup(tasks, on_exit=on_exit, kill_now=kill_now, guard=guard)
-    except* ProcessEnded as ended:
+    except BaseExceptionGroup as errors:
+        # Not `except*`, which up to Python 3.11.3 groups again what is raised in it
+        # (https://github.com/python/cpython/issues/103590).
+        ended, others = errors.split(ProcessEnded)
+        if ended is None or others is not None:
+            raise
         raise next(_leaves(ended)) from None
 
 
