@@ -6,7 +6,7 @@ from pathlib import Path
 from destination_rules import rule
 from documents import entry
 from envoy_config import Proxy, PushContext
-from envoy_config._cache import Cache
+from envoy_config.context._cache import Cache
 from mesh_model import Facts, MeshModel, build_model
 from models import EditedFolder
 from proxies import proxy_of
@@ -60,10 +60,10 @@ def asked(context: PushContext, proxy: Proxy) -> object:
 def earlier(context: PushContext) -> dict[str, int]:
     """Return how many values of earlier contexts there are, each of them of all services."""
     return {
-        "clusters": len(list(context._clusters._before)),
-        "endpoints": len(list(context._endpoints._before)),
-        "listeners": len(context._captured_listeners._earlier),
-        "routes": len(list(context._routes._ports_before)),
+        "clusters": len(context._clusters._outbound._earlier),
+        "endpoints": len(context._endpoints._of_shape._earlier),
+        "listeners": len(context._captured_listeners._outbound_plans._earlier),
+        "routes": len(context._routes._ports._earlier),
         "routes of scopes": len({each.scope for each in context._routes._hosts._of_scope}),
     }
 
@@ -113,9 +113,52 @@ def test_a_cache_that_takes_over_has_no_more_values_than_it_may() -> None:
         old.put(key, "old")
         new.put(10 + key, "new")
 
-    new.adopt_but(old, ())
+    new.adopt(old)
 
     assert dict(new.items()) == {0: "old", 1: "old", 2: "old"}
+
+
+def test_a_cache_makes_a_value_of_the_earlier_one_once() -> None:
+    old, new = Cache[int, str](), Cache[int, str]()
+    old.put(1, "old")
+    new.remember(old)
+
+    assert 1 not in new
+    assert new.renew(1, lambda key, earlier: f"{key} of {earlier}") == "1 of old"
+    assert new.renew(1, lambda key, earlier: f"{key} of {earlier}") == "1 of old"
+    assert new.renew(2, lambda key, earlier: f"{key} of {earlier}") == "2 of None"
+    assert old.get(1, str) == "old"
+
+
+def test_earlier_values_that_were_not_asked_for_go_unless_they_are_said_to_stay() -> None:
+    first = Cache[int, str]()
+    for key in range(4):
+        first.put(key, f"first {key}")
+    second, third, fourth = Cache[int, str](), Cache[int, str](), Cache[int, str]()
+    second.remember(first)
+    second.put(0, "second 0")
+
+    third.remember(second)
+    fourth.remember(second, where=lambda key: key < 2)
+
+    assert dict(third.known()) == {0: "second 0"}
+    assert dict(fourth.known()) == {0: "second 0", 1: "first 1"}
+
+
+def test_earlier_values_stay_while_a_cache_is_not_asked_at_all() -> None:
+    first, second, third = Cache[int, str](), Cache[int, str](), Cache[int, str]()
+    first.put(1, "first")
+    second.remember(first)
+    third.remember(second)
+    assert third.renew(1, lambda _, earlier: str(earlier)) == "first"
+
+
+def test_a_cache_takes_over_values_as_they_are_now() -> None:
+    old, new = Cache[int, int](), Cache[int, int]()
+    for key in range(3):
+        old.put(key, key)
+    new.adopt(old, revise=lambda key, value: value + 10 if key else None)
+    assert dict(new.items()) == {1: 11, 2: 12}
 
 
 def test_a_cache_keeps_the_value_that_was_put_last() -> None:
@@ -137,9 +180,8 @@ def test_a_cache_of_sets_of_names_is_bounded_by_the_names_in_all_of_them() -> No
     assert cache.get(frozenset(range(500)), len) == 500
     assert sum(map(len, cache)) <= 100
     other = Cache[frozenset[int], int](most=50, weigh=len)
-    other.adopt_but(cache, ())
+    other.adopt(cache)
     assert sum(map(len, other)) <= 50
-    for names in list(other):
-        assert other.pop(names) == 30
     other.put(frozenset(range(50)), 1)
-    assert len(list(other)) == 1
+    assert sum(map(len, other)) <= 50
+    assert frozenset(range(50)) in other

@@ -9,9 +9,8 @@ from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
-from envoy_config._cache import Cache
 from envoy_config.changes._model_change import ModelChange
-from envoy_config.context._made_listeners import MadeListeners, OfListener
+from envoy_config.context._cache import MOST_RESOURCES, Cache
 from envoy_config.context._named import named
 from envoy_config.context._scopes import MOST_OWN, MOST_SCOPES, Scopes
 from envoy_config.context._shapes import CapturedListenerShape, CapturedOutboundShape
@@ -31,15 +30,25 @@ from mesh_model import MeshModel, ScopeKey
 from xds_server import Generated, Resource
 
 
-class _EarlierPlan(NamedTuple):
-    """The plan of a context before, for the next one of its shape."""
+class _Planned(NamedTuple):
+    """A plan, and what tells whether equal services still want the same connections."""
 
-    plan: CapturedOutbound | None
-    same_connections: bool
-    """Whether equal services still want the same."""
+    plan: CapturedOutbound
+    connections: object
 
 
-_NO_PLAN = _EarlierPlan(None, same_connections=False)
+class _OutboundListener(NamedTuple):
+    """All that an outbound listener's resource depends on, but for the mesh's own settings.
+
+    Plans keep a listener that stays as it is as the same object, so that most are found without
+    being compared; and none is hashed, only where it listens.
+    """
+
+    listener: CapturedListener
+    settings: ProxySettings
+
+    def __hash__(self) -> int:
+        return hash((self.listener.bind, self.listener.port))
 
 
 class CapturedListeners:
@@ -49,13 +58,14 @@ class CapturedListeners:
         self._model = model
         self._scopes = scopes
         self._inbound_plans = Cache[Proxy, CapturedInbound]()
-        self._outbound_plans = Cache[CapturedOutboundShape, CapturedOutbound](most=MOST_SCOPES)
+        self._outbound_plans = Cache[CapturedOutboundShape, _Planned](most=MOST_SCOPES)
         self._of_shape = Cache[CapturedListenerShape, Generated]()
         self._of_plan = Cache[_OfPlan, tuple[Resource, ...]](most=MOST_SCOPES)
-        self._earlier: dict[CapturedOutboundShape, _EarlierPlan] = {}
-        self._like: dict[tuple[IpVersions, Naming], _EarlierPlan] = {}
+        self._like: dict[tuple[IpVersions, Naming], CapturedOutbound] = {}
         """A plan for proxies that have these versions of IP and settings of DNS."""
-        self._outbound = MadeListeners()
+        self._connections = object()
+        """The same in two contexts if the rules for connections are."""
+        self._outbound = Cache[_OutboundListener, Resource](most=MOST_RESOURCES)
         self._inbound = Cache[_Inbound, tuple[Resource, ...]](most=MOST_OWN)
 
     def of(self, proxy: Proxy) -> Generated:
@@ -84,7 +94,8 @@ class CapturedListeners:
     @property
     def conflicts(self) -> frozenset[Conflict]:
         """The services that found no place to be listened for, for the proxies served so far."""
-        return frozenset(each for plan in self._outbound_plans.values() for each in plan.conflicts)
+        plans = self._outbound_plans.values()
+        return frozenset(each for found in plans for each in found.plan.conflicts)
 
     def adopt(
         self, before: "CapturedListeners", change: ModelChange, held: AbstractSet[ScopeKey]
@@ -96,40 +107,32 @@ class CapturedListeners:
         old, new = change.old, change.new
         if old.mesh_config != new.mesh_config or old.owners != new.owners:
             return
-        self._outbound.adopt(before._outbound, whole=change.only_endpoints)
         if old.trust_domains == new.trust_domains:
-            self._inbound.adopt_but(before._inbound, ())
+            self._inbound.adopt(before._inbound)
+        if change.only_endpoints or change.same_connections:
+            self._connections = before._connections
+        self._outbound_plans.remember(
+            before._outbound_plans, where=lambda shape: shape.scope in held
+        )
+        self._outbound.remember(before._outbound)
         if change.only_endpoints:
-            self._earlier = before._earlier
-            self._outbound_plans.adopt_but(before._outbound_plans, ())
-            self._of_plan.adopt_but(before._of_plan, ())
-            return
-        same = change.same_connections
-        earlier = {
-            shape: _EarlierPlan(plan.plan, same_connections=plan.same_connections and same)
-            for shape, plan in before._earlier.items()
-            if shape.scope in held
-        }
-        if len(earlier) >= MOST_SCOPES:
-            earlier.clear()
-        for shape, made in before._outbound_plans.items():
-            earlier[shape] = _EarlierPlan(made, same_connections=same)
-        self._earlier = earlier
+            self._outbound_plans.adopt(before._outbound_plans)
+            self._of_plan.adopt(before._of_plan)
+            self._outbound.adopt(before._outbound)
 
     def _plan(self, shape: CapturedOutboundShape) -> CapturedOutbound:
-        return self._outbound_plans.get(shape, self._plan_outbound)
+        return self._outbound_plans.renew(shape, self._plan_outbound).plan
 
     def _plan_inbound(self, proxy: Proxy) -> CapturedInbound:
         return plan_captured_inbound(proxy, self._model, self._scopes.of(proxy).sidecar)
 
-    def _plan_outbound(self, shape: CapturedOutboundShape) -> CapturedOutbound:
+    def _plan_outbound(self, shape: CapturedOutboundShape, before: _Planned | None) -> _Planned:
         scope = self._scopes.get(shape.scope)
         mesh = self._model.mesh_config
         loopback = LOOPBACKS[shape.ips.versions[0]]
         http_proxy = (loopback, mesh.proxy_http_port) if mesh.proxy_http_port else None
         like = shape.ips, shape.naming
-        before = self._earlier.pop(shape, self._like.get(like, _NO_PLAN))
-        made = plan_captured_outbound(
+        plan = plan_captured_outbound(
             egress_in(scope, self._model, shape.ips),
             ips=shape.ips,
             rest=unknown_target(scope),
@@ -137,12 +140,12 @@ class CapturedListeners:
             http_proxy_route=names.HTTP_PROXY_ROUTE,
             naming=shape.naming,
             own_ports=(mesh.proxy_listen_port, mesh.proxy_inbound_listen_port),
-            before=before.plan,
-            same_connections=before.same_connections,
+            # Most services are to other scopes what they are to this one: they share listeners.
+            before=before.plan if before is not None else self._like.get(like),
+            same_connections=before is not None and before.connections is self._connections,
         )
-        # Most services are to other scopes what they are to this one: these share its listeners.
-        self._like.setdefault(like, _EarlierPlan(made, same_connections=False))
-        return made
+        self._like.setdefault(like, plan)
+        return _Planned(plan, self._connections)
 
     def _make(self, shape: CapturedListenerShape) -> Generated:
         inbound = shape.inbound
@@ -189,10 +192,10 @@ class CapturedListeners:
                     yield self._outbound_listener(each, shape.settings)
 
     def _outbound_listener(self, listener: CapturedListener, settings: ProxySettings) -> Resource:
-        return self._outbound.get(OfListener(listener, settings), self._make_outbound)
+        return self._outbound.renew(_OutboundListener(listener, settings), self._make_outbound)
 
-    def _make_outbound(self, key: OfListener) -> Resource:
-        return named(captured_outbound(key.listener, self._model, key.settings))
+    def _make_outbound(self, key: _OutboundListener, before: Resource | None) -> Resource:
+        return before or named(captured_outbound(key.listener, self._model, key.settings))
 
     def _make_inbound(self, key: "_Inbound") -> tuple[Resource, ...]:
         inbound, settings, policies = key

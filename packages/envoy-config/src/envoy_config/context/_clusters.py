@@ -7,10 +7,10 @@ from functools import cached_property
 from itertools import chain
 from typing import NamedTuple
 
-from envoy_config._cache import Cache
-from envoy_config._clients import Clients, OfServices, client_of
 from envoy_config.changes._model_change import ModelChange
 from envoy_config.changes._rule_change import RuleChanges
+from envoy_config.context._cache import Cache, ServiceCache
+from envoy_config.context._clients import Clients, client_of
 from envoy_config.context._named import named
 from envoy_config.context._scopes import MOST_OWN, MOST_SCOPES, Scopes
 from envoy_config.context._shapes import ClusterShape
@@ -125,14 +125,11 @@ class Clusters:
         self._of_content = Cache[_Content, _Made]()
         """The same by content: one answer for all shapes that come to the same."""
         self._sent = Cache[ClusterShape, _Sent]()
-        """What was made of shapes for earlier models, and clients may have."""
         self._outbound = Cache[_OfScope, _OutboundOf](most=MOST_SCOPES)
-        self._before = Cache[_OfScope, _OutboundOf](most=MOST_SCOPES)
-        """Those of earlier models, of which most may be as they were."""
         self._rule_changes = RuleChanges(model.destination_rules)
-        self._of_service = OfServices[tuple[Resource, ...]]()
+        self._of_service = ServiceCache[tuple[Resource, ...]]()
         self._by_sni = Cache[ScopeKey, tuple[Resource, ...]](most=MOST_SCOPES)
-        self._by_sni_of_service = OfServices[tuple[Resource, ...]]()
+        self._by_sni_of_service = ServiceCache[tuple[Resource, ...]]()
         self._inbound = Cache[tuple[ScopeKey, _Inbound], Resource](most=MOST_OWN)
         self._captured = Cache[tuple[ScopeKey, CapturedInbound], tuple[Resource, ...]](
             most=MOST_OWN
@@ -144,8 +141,7 @@ class Clusters:
 
     def scopes_held(self) -> frozenset[ScopeKey]:
         """Return the scopes of the proxies that were served, and of clients that have clusters."""
-        held = {shape.scope for shape, sent in self._sent.items() if sent.basis.is_held}
-        return frozenset(held.union(shape.scope for shape in self._of_shape))
+        return frozenset(shape.scope for shape, sent in self._sent.known() if sent.basis.is_held)
 
     def adopt(self, before: "Clusters", change: ModelChange) -> None:
         """Take over the clusters that the change leaves as they are."""
@@ -154,32 +150,33 @@ class Clusters:
         touched = set(change.services.pairs.keys() - change.endpoints_only)
         self._of_service.adopt(before._of_service, change, but=touched)
         self._by_sni_of_service.adopt(before._by_sni_of_service, change, but=touched)
-        for shape, sent in before._sent.items():
-            if sent.basis.is_held:
-                self._sent.put(shape, sent)
-        for shape, made in before._of_shape.items():
-            self._sent.put(shape, made.sent)
-        held = {_OfScope(each.scope, each.place, each.files) for each in self._sent}
-        self._before.adopt(before._before, where=held.__contains__)
-        self._before.adopt_but(before._outbound, ())
+        held = {shape for shape, sent in before._sent.known() if sent.basis.is_held}
+        self._sent.remember(before._sent, where=held.__contains__)
+        scopes = {_OfScope(each.scope, each.place, each.files) for each in held}
+        self._outbound.remember(before._outbound, where=scopes.__contains__)
         if change.same_sidecars:
             hosts = {host for _, host in touched}
             self._inbound.adopt(
-                before._inbound, where=lambda key: not _concerns(change, hosts, [key[1].host])
+                before._inbound,
+                but=(key for key in before._inbound if _concerns(change, hosts, [key[1].host])),
             )
             self._captured.adopt(
                 before._captured,
-                where=lambda key: not _concerns(change, hosts, (p.host for p in key[1].ports)),
+                but=(
+                    key
+                    for key in before._captured
+                    if _concerns(change, hosts, (port.host for port in key[1].ports))
+                ),
             )
         if change.only_endpoints:
-            self._outbound.adopt_but(before._outbound, ())
-            self._by_sni.adopt_but(before._by_sni, ())
+            self._outbound.adopt(before._outbound)
+            self._by_sni.adopt(before._by_sni)
 
     def _make(self, shape: ClusterShape) -> _Made:
-        found = self._outbound.get(
+        found = self._outbound.renew(
             _OfScope(shape.scope, shape.place, shape.files), self._make_outbound
         )
-        own, sent = self._own(shape), self._sent.pop(shape)
+        own, sent = self._own(shape), self._sent.pop_earlier(shape)
 
         def make(_: _Content) -> _Made:
             generated = _edited(sent, found, own)
@@ -190,7 +187,9 @@ class Clusters:
 
         # Most workloads accept on the same ports as others do.
         content = _Content(found.mark, tuple((each.name, each.version) for each in own))
-        return self._of_content.get(content, make)
+        made = self._of_content.get(content, make)
+        self._sent.put(shape, made.sent)
+        return made
 
     def _own(self, shape: ClusterShape) -> tuple[Resource, ...]:
         """Return the clusters of a shape that are not for calls to services by their names."""
@@ -271,11 +270,11 @@ class Clusters:
         own = sidecar.inbound_pool(number) if sidecar is not None else None
         return policy if own is None else replace(policy, connection_pool=own)
 
-    def _make_outbound(self, key: _OfScope) -> _OutboundOf:
+    def _make_outbound(self, key: _OfScope, before: _OutboundOf | None) -> _OutboundOf:
         scope = self._scopes.get(key.scope)
         client = client_of(key.scope, key.place, key.files)
         nowhere = client._replace(place=NOWHERE, labels=())
-        before = self._before.pop(key) or _NOTHING
+        before = before or _NOTHING
 
         def find(service: Service) -> tuple[Resource, ...]:
             of_client = nowhere if service.uses_eds else client

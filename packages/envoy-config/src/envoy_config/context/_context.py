@@ -7,9 +7,9 @@ A class for each type holds its caches; this one puts them together.
 
 from collections.abc import Mapping
 
-from envoy_config._clients import Clients
 from envoy_config.changes._model_change import ModelChange
 from envoy_config.context._captured_listeners import CapturedListeners
+from envoy_config.context._clients import Clients
 from envoy_config.context._clusters import Clusters
 from envoy_config.context._endpoints import Endpoints
 from envoy_config.context._listeners import Listeners

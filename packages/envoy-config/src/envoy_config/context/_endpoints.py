@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
-from envoy_config._cache import MOST_NAMES, Cache
-from envoy_config._clients import Clients, OfServices, client_of
 from envoy_config.changes._model_change import ModelChange
 from envoy_config.changes._rule_change import RuleChanges
+from envoy_config.context._cache import MOST_NAMES, Cache, ServiceCache
+from envoy_config.context._clients import Clients, client_of
 from envoy_config.context._cluster_names import ClusterNames
 from envoy_config.context._scopes import Scopes
 from envoy_config.context._shapes import EndpointShape
@@ -101,10 +101,8 @@ class Endpoints:
         self._of_shape = Cache[EndpointShape, _Assigned](most=MOST_NAMES, weigh=_names_of)
         self._known: dict[ScopeKey, ByIdentity[frozenset[str], _Known]] = {}
         """Of the sets of clusters that clients watch, for as long as they do."""
-        self._before = Cache[EndpointShape, _Assigned](most=MOST_NAMES, weigh=_names_of)
-        """Those of earlier models, of which most may be as they were."""
         self._rule_changes = RuleChanges(model.destination_rules)
-        self._assignments = OfServices[Resource]()
+        self._assignments = ServiceCache[Resource]()
         self.cluster_names = names_before if names_before is not None else ClusterNames()
         self._clusters_of = Cache[tuple[frozenset[str], frozenset[str]], frozenset[str]](
             most=MOST_NAMES, weigh=lambda key: len(key[1]) + 1
@@ -113,8 +111,9 @@ class Endpoints:
     def of(self, shape: EndpointShape) -> Generated:
         """Return the load assignments of a shape's clusters; an unknown one's is empty."""
         if shape not in self._of_shape and self._has_many_unknown(shape):
-            return self._make(shape).generated  # No other client asks for them.
-        return self._of_shape.get(shape, self._make).generated
+            # No other client asks for them.
+            return self._make(shape, self._of_shape.pop_earlier(shape)).generated
+        return self._of_shape.renew(shape, self._make).generated
 
     def known(self, shape: EndpointShape) -> frozenset[str]:
         """Return those of a shape's clusters that are there."""
@@ -138,13 +137,12 @@ class Endpoints:
         """
         if not change.same_settings:
             return
-        self._assignments.adopt(before._assignments, change, but=set(change.services.pairs.keys()))
+        self._assignments.adopt(before._assignments, change, but=change.services.pairs)
         # After a change of endpoints few clusters are asked for, and then never again so.
-        asked = [each for each in before._of_shape if len(each.clusters) > _FEW]
+        asked = [each for each, _ in before._of_shape.known() if len(each.clusters) > _FEW]
         # Once clusters came or went, those that were asked for before are not asked for again.
-        lasting = _newest([*before._before, *asked], held)
-        self._before.adopt(before._before, where=lasting.__contains__)
-        self._before.adopt(before._of_shape, where=lasting.__contains__)
+        lasting = _newest(asked, held)
+        self._of_shape.remember(before._of_shape, where=lasting.__contains__)
 
     def _has_many_unknown(self, shape: EndpointShape) -> bool:
         many = len(shape.clusters) > _MANY_UNKNOWN
@@ -162,10 +160,9 @@ class Endpoints:
         ]
         return shape.clusters.difference(gone) if gone else shape.clusters
 
-    def _make(self, shape: EndpointShape) -> _Assigned:
+    def _make(self, shape: EndpointShape, before: _Assigned | None) -> _Assigned:
         scope = self._scopes.get(shape.scope)
         client = client_of(shape.scope, shape.place)
-        before = self._before.pop(shape) if len(shape.clusters) > _FEW else None
         if before is None:
             found = tuple(self._find(scope, client, each) for each in sorted(shape.clusters))
         else:

@@ -3,7 +3,7 @@
 from functools import partial
 from typing import NamedTuple
 
-from envoy_config._cache import Cache
+from envoy_config.context._cache import Cache
 from envoy_config.context._named import named
 from envoy_config.context._scopes import Scopes
 from envoy_config.context._shapes import ListenerShape, OutboundShape

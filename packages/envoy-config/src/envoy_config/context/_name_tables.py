@@ -1,7 +1,7 @@
 """The name tables of proxies whose agents answer DNS."""
 
-from envoy_config._cache import Cache
 from envoy_config.changes._model_change import ModelChange
+from envoy_config.context._cache import Cache
 from envoy_config.context._listeners import Listeners
 from envoy_config.context._scopes import Scopes
 from envoy_config.context._shapes import NameTableShape
@@ -27,10 +27,11 @@ class NameTables:
         if not change.same_scopes:
             return
         same = same_names(change.old, change.new, change.services)
-        self._of_shape.adopt(
-            before._of_shape,
-            where=lambda shape: same.endpoints if shape.has_endpoint_addresses else same.addresses,
-        )
+
+        def differs(shape: NameTableShape) -> bool:
+            return not (same.endpoints if shape.has_endpoint_addresses else same.addresses)
+
+        self._of_shape.adopt(before._of_shape, but=filter(differs, before._of_shape))
 
     def _make(self, shape: NameTableShape) -> Generated:
         outbound = shape.outbound

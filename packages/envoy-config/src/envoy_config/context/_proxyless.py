@@ -6,7 +6,7 @@ They ask for each resource by name, and lose those that are no longer made.
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
-from envoy_config._cache import Cache
+from envoy_config.context._cache import Cache
 from envoy_config.context._scopes import Scopes
 from envoy_config.generate.proxyless._inbound import server_listener
 from envoy_config.generate.proxyless._outbound import (

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from envoy_config._cache import Cache
 from envoy_config.changes._model_change import ModelChange
+from envoy_config.context._cache import Cache
 from envoy_config.context._named import named
 from envoy_config.context._scopes import MOST_SCOPES, Scopes
 from envoy_config.context._shapes import RouteHeaders
@@ -98,8 +98,8 @@ class Routers:
         """Take over the routes of VirtualServices that the change leaves as they are."""
         if change.same_settings:
             gone = change.gone_virtual_services
-            stale = [each for each in before._routes if each.virtual_service in gone]
-            self._routes.adopt_but(before._routes, stale)
+            stale = (each for each in before._routes if each.virtual_service in gone)
+            self._routes.adopt(before._routes, but=stale)
 
     def shape(self, proxy: Proxy) -> RouterShape:
         """Return the part of a router that its listeners and routes depend on."""

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from envoy_config._cache import Cache
 from envoy_config.changes._model_change import ModelChange
+from envoy_config.context._cache import Cache
 from envoy_config.plan._proxy import Proxy
 from mesh_model import MeshModel, Scope, ScopeKey, Service, find_scope, scope_key, visible_services
 
@@ -43,37 +43,13 @@ class Scopes:
         """Take over the scopes that the change leaves, with the services that it replaces."""
         if not change.same_visibility:
             return
-        for namespace, seen in before._visible.items():
-            here = dict(seen)
-            for (owner, host), now in change.replaced.items():
-                known = here.get(host)
-                if known is not None and known.namespace == owner:
-                    here[host] = now
-            self._visible.put(namespace, here)
-        if not change.same_scopes:
-            if change.same_sidecars:
-                self._adopt_with_rules(before, change)
+        self._visible.adopt(before._visible, revise=lambda _, seen: _replaced(seen, change))
+        if not change.same_scopes and not (
+            change.same_sidecars and change.old.labels_looked_at == change.new.labels_looked_at
+        ):
             return
-        self._keys.adopt_but(before._keys, ())
-        for key, scope in before._scopes.items():
-            if key.sidecar is None or change.same_ports:
-                self._scopes.put(key, scope.with_services(change.replaced))
-
-    def _adopt_with_rules(self, before: "Scopes", change: ModelChange) -> None:
-        """Take over the scopes with the rules that are there now."""
-        if change.old.labels_looked_at != change.new.labels_looked_at:
-            return
-        self._keys.adopt_but(before._keys, ())
-        rules = change.new.destination_rules
-        for key, scope in before._scopes.items():
-            # A Sidecar imports services by the VirtualServices that lead to them, too.
-            if key.sidecar is None or (change.same_ports and change.same_virtual_services):
-                now = replace(scope.with_services(change.replaced), rules=rules)
-                if not change.same_virtual_services and key.is_sidecar:
-                    routes = change.new.virtual_services.of_mesh(key.namespace)
-                    egress = (replace(each, virtual_services=routes) for each in now.egress)
-                    now = replace(now, egress=tuple(egress))
-                self._scopes.put(key, now)
+        self._keys.adopt(before._keys)
+        self._scopes.adopt(before._scopes, revise=lambda key, scope: _revised(key, scope, change))
 
     def _find_key(self, proxy: Proxy) -> ScopeKey:
         return scope_key(
@@ -89,3 +65,30 @@ class Scopes:
 
     def _find_visible(self, namespace: str) -> Mapping[str, Service]:
         return visible_services(self._model.services, namespace)
+
+
+def _replaced(seen: Mapping[str, Service], change: ModelChange) -> Mapping[str, Service]:
+    """Return services by host as they are now."""
+    here = dict(seen)
+    for (owner, host), now in change.replaced.items():
+        known = here.get(host)
+        if known is not None and known.namespace == owner:
+            here[host] = now
+    return here
+
+
+def _revised(key: ScopeKey, scope: Scope, change: ModelChange) -> Scope | None:
+    """Return a scope with its services and rules as they are now; None if it may have others."""
+    same_rules, same_routes = change.same_rules, change.same_virtual_services
+    # A Sidecar imports services by the VirtualServices that lead to them, too.
+    if key.sidecar is not None and not (change.same_ports and (same_rules or same_routes)):
+        return None
+    now = scope.with_services(change.replaced)
+    if same_rules:
+        return now
+    now = replace(now, rules=change.new.destination_rules)
+    if not same_routes and key.is_sidecar:
+        routes = change.new.virtual_services.of_mesh(key.namespace)
+        egress = (replace(each, virtual_services=routes) for each in now.egress)
+        now = replace(now, egress=tuple(egress))
+    return now

@@ -1,7 +1,7 @@
 """The secrets that proxies get, as resources that are made once."""
 
 from envoy_config._accounts import accounts_in
-from envoy_config._cache import Cache
+from envoy_config.context._cache import Cache
 from envoy_config.generate.gateway._secrets import secret
 from envoy_config.plan._proxy import Proxy
 from envoy_config.plan.gateway._account_workloads import AccountWorkload, account_workloads

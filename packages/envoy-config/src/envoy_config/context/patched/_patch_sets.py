@@ -1,9 +1,5 @@
-"""The patches of proxies: one set for all that have the same, with what was patched by it.
+"""The patches of proxies: one set for all that have the same, kept from model to model."""
 
-What patches make of a resource depends on both alone, so that a set keeps it from model to model.
-"""
-
-from collections.abc import Callable, Hashable
 from typing import NamedTuple
 
 from envoy_config.patch import _sorts as sorts
@@ -36,26 +32,8 @@ class Made(NamedTuple):
     """Whether it listens elsewhere than without patches."""
 
 
-class KeptMade:
-    """Resources that were made, for as long as contexts ask for them: those of the last two do."""
-
-    def __init__(self) -> None:
-        self._context: object = None
-        self._here: dict[Hashable, Made] = {}
-        self._before: dict[Hashable, Made] = {}
-
-    def get(self, key: Hashable, context: object, make: Callable[[], Made]) -> Made:
-        """Return what was made of a key, or make it; context: tells contexts apart."""
-        if context is not self._context:
-            self._before, self._here, self._context = self._here, {}, context
-        found = self._here.get(key)
-        if found is None:
-            found = self._here[key] = self._before.get(key) or make()
-        return found
-
-
 class PatchSet:
-    """The patches of some proxies, and the resources that they made so far."""
+    """The patches of some proxies."""
 
     def __init__(self, patches: ProxyPatches) -> None:
         self.patches = patches
@@ -64,10 +42,6 @@ class PatchSet:
         self.on_clusters = sorts.for_clusters(patches.clusters)
         self.added_clusters = sorts.added(patches.clusters, ApplyTo.CLUSTER)
         self.on_routes = sorts.for_routes(patches.routes)
-        # By the name and the version of a resource, and what else the outcome depends on.
-        self.made_listeners = KeptMade()
-        self.made_clusters = KeptMade()
-        self.made_routes = KeptMade()
 
     def is_of(self, live: frozenset[Patch]) -> bool:
         """Return whether all of its patches are among some."""
@@ -98,6 +72,11 @@ class PatchSets:
     def live(self) -> frozenset[Patch]:
         """The patches of the EnvoyFilters that some proxy has."""
         return frozenset(each for made in self._by_rule.values() for each in made)
+
+    @property
+    def all(self) -> frozenset[PatchSet]:
+        """The patches of all proxies that asked so far."""
+        return frozenset(self._sets.values())
 
     def of(self, proxy: Proxy, model: MeshModel) -> PatchSet | None:
         """Return the patches of a proxy, if it has some."""

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import NamedTuple, TypeVar
 
-from envoy_config._cache import Cache
+from envoy_config.context._cache import MOST_RESOURCES, Cache
 from envoy_config.context._named import named
 from envoy_config.context.patched._failed_patches import FailedPatches
 from envoy_config.context.patched._patch_sets import Made, PatchSet, PatchSets
@@ -21,6 +21,17 @@ from xds_server import Generated, Resource
 
 _M = TypeVar("_M", listener_pb2.Listener, cluster_pb2.Cluster, route_pb2.RouteConfiguration)
 _MOST_ANSWERS = 10_000
+
+
+_Outcomes = Cache[tuple[object, str, str], Made]
+"""What some patches made of resources, by all that it depends on: side, name and version."""
+
+
+def _next_outcomes(_key: object, before: _Outcomes | None) -> _Outcomes:
+    outcomes = _Outcomes(most=MOST_RESOURCES)
+    if before is not None:
+        outcomes.remember(before)
+    return outcomes
 
 
 class _Answer(NamedTuple):
@@ -41,8 +52,11 @@ class Patched:
         if self._sets is not sets:
             self._failed.keep(self._sets.live)
         self._answers = Cache[tuple[int, int], _Answer](most=_MOST_ANSWERS)
-        self._mark = object()
-        """Tells this context from others."""
+        self._outcomes = Cache[tuple[PatchSet, str], _Outcomes]()
+        """By the patches and the type of resources."""
+        if before is not None:
+            live = self._sets.all
+            self._outcomes.remember(before._outcomes, where=lambda key: key[0] in live)
         self.has_patches = model.workload_rules.has(ENVOY_FILTER)
         """Whether any proxy may have some."""
 
@@ -135,15 +149,7 @@ class Patched:
             outcome = sorts.patched_routes(before, patches.on_routes, side)
             return _made(resource, before, outcome, patches.on_routes)
 
-        made = [
-            self._noted(
-                patches.made_routes.get(
-                    (side, each.name, each.version), self._mark, partial(make, each)
-                ),
-                each,
-            )
-            for each in plain.resources
-        ]
+        made = [self._made_of(each, patches, side, partial(make, each)) for each in plain.resources]
         return _generated(plain, made)
 
     def _listener(self, resource: Resource, patches: PatchSet, *, at_gateway: bool) -> Made:
@@ -157,8 +163,7 @@ class Patched:
             moved = addresses != tuple(_addresses(before))
             return made._replace(addresses=addresses, moved=moved)
 
-        key = at_gateway, resource.name, resource.version
-        return self._noted(patches.made_listeners.get(key, self._mark, make), resource)
+        return self._made_of(resource, patches, at_gateway, make)
 
     def _cluster(self, resource: Resource, patches: PatchSet, *, at_gateway: bool) -> Made:
         some = sorts.for_cluster(patches.on_clusters, resource.name, at_gateway=at_gateway)
@@ -169,8 +174,14 @@ class Patched:
             before = cluster_pb2.Cluster.FromString(resource.body)
             return _made(resource, before, sorts.patched_cluster(before, some), some)
 
-        key = at_gateway, resource.name, resource.version
-        return self._noted(patches.made_clusters.get(key, self._mark, make), resource)
+        return self._made_of(resource, patches, at_gateway, make)
+
+    def _made_of(
+        self, resource: Resource, patches: PatchSet, side: object, make: Callable[[], Made]
+    ) -> Made:
+        outcomes = self._outcomes.renew((patches, resource.type_url), _next_outcomes)
+        key = side, resource.name, resource.version
+        return self._noted(outcomes.renew(key, lambda _, before: before or make()), resource)
 
     def _at_free_addresses(self, made: Made, plain: Resource, taken: set[str]) -> Made:
         """Return a listener that patches gave other addresses, or as it was if they are taken."""

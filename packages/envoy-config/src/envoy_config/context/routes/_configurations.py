@@ -5,9 +5,9 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import NamedTuple
 
-from envoy_config._cache import MOST_NAMES, Cache
 from envoy_config.changes._model_change import ModelChange
 from envoy_config.changes._rule_change import RuleChanges
+from envoy_config.context._cache import MOST_NAMES, Cache
 from envoy_config.context._scopes import MOST_SCOPES, Scopes
 from envoy_config.context._shapes import RouteHeaders, RouteShape
 from envoy_config.context.routes._port_hosts import HostPart, PartIndex, PortHosts
@@ -66,8 +66,6 @@ class Routes:
         )
         self._configurations = Cache[RouteName, Resource | None](most=MOST_SCOPES)
         self._ports = Cache[RouteName, PortHosts](most=MOST_SCOPES)
-        self._ports_before = Cache[RouteName, PortHosts](most=MOST_SCOPES)
-        """Those of earlier models, of which most hosts may be as they were."""
         self._rule_changes = RuleChanges(model.destination_rules)
 
     def of(self, shape: RouteShape) -> Generated:
@@ -79,15 +77,13 @@ class Routes:
 
         held: the scopes of which proxies may still ask.
         """
-        asked = (*before._ports_before, *before._ports)
-        domains = {each.domain for each in asked if each.scope in held}
+        domains = {each.domain for each, _ in before._ports.known() if each.scope in held}
         self._hosts.adopt(before._hosts, change, held, domains)
         if change.only_endpoints:
-            self._configurations.adopt_but(before._configurations, ())
-            self._ports.adopt_but(before._ports, ())
+            self._configurations.adopt(before._configurations)
+            self._ports.adopt(before._ports)
         if change.same_settings and change.same_but_endpoints:
-            self._ports_before.adopt(before._ports_before, where=lambda key: key.scope in held)
-            self._ports_before.adopt_but(before._ports, ())
+            self._ports.remember(before._ports, where=lambda key: key.scope in held)
 
     def _make(self, shape: RouteShape) -> Generated:
         found = (
@@ -114,17 +110,18 @@ class Routes:
         # A name that no listener has is answered all the same, so that no one waits for it.
         if listener is None:
             return _resource(name, [])
-        found = self._ports.get(key, lambda _: self._one_port(key, int(name), asked, listener))
+        found = self._ports.renew(
+            key, lambda _, before: self._one_port(before, int(name), asked, listener)
+        )
         if found.resource is None:
             found = replace(found, resource=_resource(name, found.bodies))
             self._ports.put(key, found)
         return found.resource
 
     def _one_port(
-        self, key: RouteName, number: int, asked: _Asked, listener: EgressListener
+        self, before: PortHosts | None, number: int, asked: _Asked, listener: EgressListener
     ) -> PortHosts:
         """Return the virtual hosts of a port; most may be those of an earlier model."""
-        before = self._ports_before.pop(key)
         policy, rules = asked.scope.outbound_policy, asked.scope.rules
         if (
             before is not None

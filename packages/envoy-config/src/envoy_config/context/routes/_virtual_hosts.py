@@ -5,8 +5,8 @@ from itertools import compress
 from operator import attrgetter, not_
 from typing import NamedTuple
 
-from envoy_config._cache import Cache
 from envoy_config.changes._model_change import ModelChange
+from envoy_config.context._cache import Cache
 from envoy_config.generate.routes._default_routes import default_route
 from envoy_config.generate.routes._http_routes import RoutePlace, http_routes
 from envoy_config.generate.routes._virtual_hosts import packed_names, packed_routes
@@ -81,26 +81,23 @@ class VirtualHosts:
             gone = change.gone_virtual_services
             keys = list(before._routes) if gone else []
             stale = compress(keys, map(gone.__contains__, map(_VIRTUAL_SERVICE, keys)))
-            self._routes.adopt_but(before._routes, stale)
+            self._routes.adopt(before._routes, but=stale)
             self._adopt_of_scopes(before, change, held)
-            self._defaults.adopt_but(before._defaults, ())
+            self._defaults.adopt(before._defaults)
         changed = change.services.pairs.keys() - change.endpoints_only
-        if changed:
-            self._names.adopt(
-                before._names,
-                where=lambda key: (
-                    key.proxy_domain in domains and (key.namespace, key.host) not in changed
-                ),
-            )
-        else:
-            self._names.adopt_but(before._names, ())
+        stale_names = (
+            key
+            for key in (before._names if changed else ())
+            if key.proxy_domain not in domains or (key.namespace, key.host) in changed
+        )
+        self._names.adopt(before._names, but=stale_names)
 
     def _adopt_of_scopes(
         self, before: "VirtualHosts", change: ModelChange, held: AbstractSet[ScopeKey]
     ) -> None:
         """Take over the routes of VirtualServices that lead to nothing that changed."""
         if change.only_endpoints:
-            self._of_scope.adopt_but(before._of_scope, ())
+            self._of_scope.adopt(before._of_scope)
             return
         if not change.same_sidecars or change.rule_change.suffixes:
             return
@@ -115,7 +112,7 @@ class VirtualHosts:
             stale += compress(keys, map(gone.__contains__, map(_VIRTUAL_SERVICE, keys)))
         if hosts:
             stale += compress(keys, map(not_, map(hosts.isdisjoint, map(_LEADS_TO, keys))))
-        self._of_scope.adopt_but(before._of_scope, stale)
+        self._of_scope.adopt(before._of_scope, but=stale)
 
     def routes(
         self,
