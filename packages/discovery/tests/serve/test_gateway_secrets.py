@@ -12,7 +12,7 @@ from mesh_testkit.certificates import Authority, Issued
 from planes import Plane
 from registering import OPTIONS, shown
 from xds_server import type_urls
-from xds_server.testing import DeltaClient, SotwClient, over_grpc
+from xds_server.testing import DeltaClient, SotwClient, StreamEnded, over_grpc
 
 Start = Callable[..., Awaitable[Plane]]
 ISSUED = Authority().issue("a.example")
@@ -99,7 +99,7 @@ async def test_key_goes_to_routers_whose_account_a_gateway_names_it_for(
     assert await asked(plane, "shop", account="web") == {}
     assert await asked(plane, "other") == {}
     assert await asked(plane, "shop", secure=False) == {}
-    with pytest.raises(Exception, match="PERMISSION_DENIED"):
+    with pytest.raises(StreamEnded, match="PERMISSION_DENIED"):
         await asked(plane, "shop", as_namespace="other")
 
 

@@ -8,7 +8,7 @@ as told. They speak over anything that moves bytes: `in_memory` to an `XdsServer
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Iterable, Mapping
+from collections.abc import AsyncIterator, Collection, Coroutine, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from google.protobuf import any_pb2
 
 C = TypeVar("C")
+T = TypeVar("T")
 
 ADS_SOTW = "/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources"
 ADS_DELTA = "/envoy.service.discovery.v3.AggregatedDiscoveryService/DeltaAggregatedResources"
@@ -49,7 +50,7 @@ class Wire(Protocol):
     """The client's end of a stream."""
 
     async def send(self, data: bytes) -> None:
-        """Send one request."""
+        """Send one request. Raises `StreamEnded`."""
         ...
 
     async def receive(self) -> bytes:
@@ -300,22 +301,62 @@ async def in_memory(
 
 
 class GrpcWire:
-    """A stream over gRPC."""
+    """A stream over gRPC.
+
+    gRPC gives a call whose write fails the status INTERNAL, also where the server's own has come
+    already or comes next (https://github.com/grpc/grpc/issues/36066). Of the statuses that the
+    call is given, the one that is not INTERNAL counts.
+    """
 
     def __init__(self, call: grpc.aio.StreamStreamCall[bytes, bytes]) -> None:
         self._call = call
+        self._write_failed = False
+        self._end: asyncio.Future[StreamEnded] = asyncio.get_running_loop().create_future()
+        call.add_done_callback(self._note_status)
 
     async def send(self, data: bytes) -> None:
-        await self._call.write(data)
+        try:
+            await self._call.write(data)
+        except (grpc.aio.AioRpcError, asyncio.InvalidStateError) as error:
+            self._write_failed = True
+            raise await self._ended() from error
 
     async def receive(self) -> bytes:
         try:
             data = await self._call.read()
         except grpc.aio.AioRpcError as error:
-            raise StreamEnded(error.code(), error.details() or "") from error
+            raise await self._ended() from error
         if isinstance(data, bytes):
             return data
-        raise StreamEnded(await self._call.code(), await self._call.details() or "")
+        raise await self._ended()
+
+    async def _ended(self) -> StreamEnded:
+        end = StreamEnded(await self._call.code(), await self._call.details() or "")
+        if end.code is grpc.StatusCode.INTERNAL and self._write_failed:
+            await asyncio.wait([self._end], timeout=_STATUS_WITHIN_S)
+            return self._end.result() if self._end.done() else end
+        return end
+
+    def _note_status(self, call: grpc.aio.StreamStreamCall[bytes, bytes]) -> None:
+        """Keep the first status that is not INTERNAL; gRPC calls this for each."""
+        end = StreamEnded(_result(call.code()), _result(call.details()) or "")
+        if end.code is not grpc.StatusCode.INTERNAL and not self._end.done():
+            self._end.set_result(end)
+
+
+_STATUS_WITHIN_S = 1.0
+"""A status that comes after a failed write is on its way already; there need not be one."""
+
+
+def _result(coroutine: Coroutine[object, object, T]) -> T:
+    """Return the result of a coroutine that does not wait, as none does of a call that is done."""
+    try:
+        coroutine.send(None)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    coroutine.close()
+    raise RuntimeError("a call that is done has no status")
 
 
 @asynccontextmanager

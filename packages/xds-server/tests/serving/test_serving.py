@@ -247,6 +247,20 @@ async def test_refused_by_admit_ends_the_stream_with_its_status(state: State) ->
     assert ended.value.message == "mallory may not"
 
 
+async def test_a_client_that_writes_on_is_told_why_it_was_refused(state: State) -> None:
+    async def admit(_node: Node, _peer: Peer) -> Admission[None]:
+        raise Refused(grpc.StatusCode.PERMISSION_DENIED, "not you")
+
+    async with serving(new_server(state, admit=admit), [PlainListener()]) as bound:
+        for _ in range(40):
+            async with over_grpc(bound.addresses[0]) as wire:
+                client = SotwClient(wire, node_id="mallory")
+                with pytest.raises(StreamEnded) as ended:
+                    while True:
+                        await client.subscribe(types.CLUSTER)
+            assert str(ended.value) == "PERMISSION_DENIED: not you"
+
+
 class Heard(logging.Handler):
     """What is logged about handshakes, to be waited for."""
 
