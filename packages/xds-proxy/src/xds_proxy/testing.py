@@ -15,6 +15,7 @@ import grpc
 import grpc.aio
 
 from xds_proxy.protocol._dialect import DIALECTS, SERVICE
+from xds_proxy.upstream._end_status import EndStatus
 
 METHODS = tuple(dialect.method for dialect in DIALECTS)
 """The methods of an ADS stream, one for each dialect."""
@@ -126,10 +127,14 @@ class EnvoyStream:
 
     def __init__(self, call: grpc.aio.StreamStreamCall[bytes, bytes]) -> None:
         self._call = call
+        self._end_status = EndStatus(call)
 
     async def send(self, request: bytes) -> None:
-        """Send a request."""
-        await self._call.write(request)
+        """Send a request; it is lost if the stream ends meanwhile, as Envoy's would be."""
+        try:
+            await self._call.write(request)
+        except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
+            self._end_status.write_failed = True
 
     async def receive(self) -> bytes | None:
         """Return the next response, None once the stream has ended; `status` then says how."""
@@ -149,7 +154,7 @@ class EnvoyStream:
 
     async def status(self) -> tuple[grpc.StatusCode, str]:
         """Wait for the end of the stream and return its status."""
-        return await self._call.code(), await self._call.details() or ""
+        return await self._end_status.of(self._call)
 
 
 @asynccontextmanager
