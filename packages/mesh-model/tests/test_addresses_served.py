@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from istio_config.kinds.service_entry import Resolution
-from mesh_model._addresses_served import changed_addresses, services_by_address
+from mesh_model._service_facts import changed_addresses, services_by_address
 from mesh_model._services import Endpoint, Service
 
 ADDRESSES = st.lists(st.sampled_from(["10.0.0.1", "10.0.0.2", "10.0.0.3"]), max_size=3)

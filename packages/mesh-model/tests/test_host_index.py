@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mesh_model.hosts._host_index import HostIndex
-from mesh_model.hosts._short_names import full_host
+from mesh_model._hosts import HostIndex, full_host
 from mesh_settings import DOMAIN
 
 _LABELS = st.text(alphabet="ab", min_size=1, max_size=2)

@@ -1,28 +1,30 @@
 """A mesh as its configuration describes it: services, endpoints, rules, who sees what; pure."""
 
+from mesh_model._changed_services import changed_services, only_endpoints_differ, same_names
 from mesh_model._destination_rules import NO_RULES, DestinationRules, Rule
-from mesh_model._facts import Facts
 from mesh_model._gateways import NO_GATEWAYS, Gateway, Gateways
+from mesh_model._hosts import HostIndex, full_host
 from mesh_model._model import (
+    Facts,
     MeshModel,
     build_model,
-    changed_services,
-    only_endpoints_differ,
-    same_names,
 )
 from mesh_model._networks import NETWORK_LABEL, NetworkGateway, Networks
-from mesh_model._rule_objects import RULE_KINDS, Differing
+from mesh_model._object_changes import RULE_KINDS, Differing, changed_objects
 from mesh_model._scope import OutboundPolicy, Scope, ScopeKey, find_scope, scope_key, scope_of
 from mesh_model._service_facts import ChangedServices
 from mesh_model._services import Endpoint, Health, Labels, Port, Registry, Service
+from mesh_model._visibility import foreign_host, visible_services
 from mesh_model.gateway_api._conditions import ObjectStatus
-from mesh_model.gateway_api._servers import NAME_LABEL
-from mesh_model.hosts._host_index import HostIndex
-from mesh_model.hosts._short_names import full_host
-from mesh_model.namespaces._host_owners import foreign_host
-from mesh_model.namespaces._visibility import visible_services
-from mesh_model.policies._key_sets import NO_KEY_SETS, KeySets, KeySource, source_of
-from mesh_model.policies._wanted_key_sets import WantedKeySet, wanted_key_sets
+from mesh_model.gateway_api._listeners import NAME_LABEL
+from mesh_model.policies._key_sets import (
+    NO_KEY_SETS,
+    KeySets,
+    KeySource,
+    WantedKeySet,
+    source_of,
+    wanted_key_sets,
+)
 from mesh_model.policies._workload_rules import (
     NO_WORKLOAD_RULES,
     WORKLOAD_KINDS,
@@ -31,11 +33,14 @@ from mesh_model.policies._workload_rules import (
     WorkloadRule,
     WorkloadRules,
 )
-from mesh_model.sidecars._egress_listener import EgressListener
-from mesh_model.virtual_services._http_destinations import http_destinations
-from mesh_model.virtual_services._resolved_names import MESH, resolved_gateway, resolved_gateways
+from mesh_model.sidecars._imports import EgressListener
+from mesh_model.virtual_services._resolved_names import (
+    MESH,
+    http_destinations,
+    resolved_gateway,
+    resolved_gateways,
+)
 from mesh_model.virtual_services._virtual_services import VirtualService
-from mesh_model.workloads._object_changes import changed_objects
 from mesh_model.workloads._service_settings import EndpointKey
 from mesh_model.workloads._workload_endpoints import HEALTH_CHECKED
 from mesh_model.workloads._workloads import labels_of

@@ -23,10 +23,9 @@ from istio_config.kinds.destination_rule import (
     TrafficPolicy,
 )
 from mesh_model._derived import Derived, derive, noted, view
-from mesh_model._rule_objects import same_spec
+from mesh_model._hosts import HostIndex, full_host
+from mesh_model._object_changes import same_spec
 from mesh_model._services import Labels, Service
-from mesh_model.hosts._host_index import HostIndex
-from mesh_model.hosts._short_names import full_host
 
 _PRIVATE, _ALL = ".", "*"
 

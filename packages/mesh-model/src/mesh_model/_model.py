@@ -8,10 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
-from weakref import ref
 
-from istio_config import ConfigObject, Snapshot
-from istio_config.edits import edits
+from istio_config import ConfigObject, Snapshot, snapshot_of, with_objects
 from istio_config.kinds.destination_rule import DESTINATION_RULE
 from istio_config.kinds.gateway import GATEWAY
 from istio_config.kinds.kubernetes import NAMESPACE, SECRET, PodSpec
@@ -20,21 +18,21 @@ from istio_config.kinds.peer_authentication import PEER_AUTHENTICATION, PeerAuth
 from istio_config.kinds.sidecar import SIDECAR
 from istio_config.kinds.virtual_service import VIRTUAL_SERVICE
 from istio_config.kinds.workload_group import WORKLOAD_GROUP
-from mesh_model._addresses_served import ServedAt
-from mesh_model._auto_addresses import Key
 from mesh_model._destination_rules import DestinationRules, RuleSettings
-from mesh_model._facts import Facts
 from mesh_model._gateways import Gateways
 from mesh_model._networks import Networks
-from mesh_model._peer_authentication import PeerPolicies, Policy
-from mesh_model._places import locality_labels, rules_use_location
-from mesh_model._rule_objects import RuleObjects
-from mesh_model._service_facts import ChangedServices, ServiceFacts, compared
-from mesh_model._services import Service
-from mesh_model.gateway_api._of_snapshot import gateway_api_of, oldest_first
-from mesh_model.gateway_api._translation import GatewayApi
-from mesh_model.namespaces._host_owners import NO_OWNERS, HostOwners, host_owners
-from mesh_model.policies._key_sets import KeySets
+from mesh_model._object_changes import RuleObjects
+from mesh_model._service_facts import (
+    ServedAt,
+    ServiceFacts,
+    locality_labels,
+    rules_use_location,
+)
+from mesh_model._services import Service, ServiceKey
+from mesh_model._visibility import NO_OWNERS, HostOwners, host_owners
+from mesh_model.gateway_api._translation import GatewayApi, gateway_api_of, oldest_first
+from mesh_model.policies._key_sets import NO_KEY_SETS, KeySets
+from mesh_model.policies._peer_authentication import PeerPolicies, Policy
 from mesh_model.policies._workload_rules import WorkloadRules
 from mesh_model.registry._service_registry import ServiceRegistry, build_registry
 from mesh_model.secrets import Secrets
@@ -42,7 +40,31 @@ from mesh_model.sidecars._indices import Indices
 from mesh_model.sidecars._sidecars import Sidecars
 from mesh_model.virtual_services._expression_budget import VirtualHostCounts
 from mesh_model.virtual_services._virtual_services import VirtualServices, VirtualServiceSettings
+from mesh_model.workloads._service_settings import EndpointKey
 from mesh_model.workloads._workload_endpoints import same_pod
+
+_NOTHING = snapshot_of(())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """The input of a model: all that the sources know of a mesh at one moment."""
+
+    snapshot: Snapshot = _NOTHING
+    """The objects of files, clusters and programs."""
+    registered: tuple[ConfigObject, ...] = ()
+    """WorkloadEntries of the proxies that registered themselves by WorkloadGroup."""
+    reports: Mapping[EndpointKey, bool] = field(default_factory=dict)
+    """Whether each application is healthy, where its proxy probes it and has reported."""
+    addresses: Mapping[str, tuple[str, ...]] | None = None
+    """The addresses of network gateways' host names; None: names are not looked up."""
+    key_sets: KeySets = NO_KEY_SETS
+    """The JSON Web ServiceKey Sets that were fetched for RequestAuthentications."""
+
+    @property
+    def objects(self) -> Snapshot:
+        """All objects, the registered entries with them."""
+        return with_objects(self.snapshot, self.registered)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -58,7 +80,7 @@ class MeshModel:
     domain: str
     """The DNS suffix of Kubernetes services, and of short names in rules."""
     policies: PeerPolicies
-    auto_allocated: Mapping[Key, int]
+    auto_allocated: Mapping[ServiceKey, int]
     """The place of each service in the range of auto-allocated addresses."""
     rules: RuleObjects = field(repr=False)
     """The objects of traffic rules."""
@@ -280,73 +302,3 @@ def _is_without_effect(snapshot: Snapshot, settings: tuple[object, ...], before:
         isinstance(each.spec, PodSpec) and each.key in come and same_pod(each, come[each.key])
         for each in edit.gone
     )
-
-
-class _Compared(NamedTuple):
-    old: "ref[MeshModel]"
-    new: "ref[MeshModel]"
-    result: ChangedServices
-
-
-class _LastCompared:
-    """The last comparison: that of the model served and the next one is asked for several times."""
-
-    def __init__(self) -> None:
-        self._last: _Compared | None = None
-
-    def get(self, old: MeshModel, new: MeshModel) -> ChangedServices:
-        last = self._last
-        if last is None or last.old() is not old or last.new() is not new:
-            last = self._last = _Compared(ref(old), ref(new), _changed_services(old, new))
-        return last.result
-
-
-_COMPARED = _LastCompared()
-
-
-def changed_services(old: MeshModel, new: MeshModel) -> ChangedServices:
-    """Compare the services of two models: those that are the same object cost next to nothing."""
-    return _COMPARED.get(old, new)
-
-
-def _changed_services(old: MeshModel, new: MeshModel) -> ChangedServices:
-    changed = edits(old.services, new.services)
-    return compared(old.by_key, new.by_key, (*changed.gone, *changed.come))
-
-
-def only_endpoints_differ(
-    before: Service | None, after: Service | None, rules: DestinationRules
-) -> bool:
-    """Return whether a service that changed has other endpoints, and its clusters are as they were.
-
-    rules: of the later model. Clusters that pass connections on depend on what endpoints take.
-    """
-    return (
-        before is not None
-        and after is not None
-        and before.without_endpoints() == after.without_endpoints()
-        and not rules.pass_on(after.host)
-    )
-
-
-class SameNames(NamedTuple):
-    """Whether the name tables of two models are the same.
-
-    addresses: tables in which services have addresses of their own. endpoints: tables in which
-    services are known by their endpoints' addresses.
-    """
-
-    addresses: bool
-    endpoints: bool
-
-
-def same_names(old: MeshModel, new: MeshModel, changed: ChangedServices) -> SameNames:
-    """Compare the parts of two models that name tables are built from, given what changed."""
-    if old.mesh_config != new.mesh_config or not changed.same_order:
-        return SameNames(addresses=False, endpoints=False)
-    endpoints = True
-    for before, after in changed.pairs.values():
-        if before is None or after is None or before.for_names() != after.for_names():
-            return SameNames(addresses=False, endpoints=False)
-        endpoints = endpoints and before.named_by_endpoints() == after.named_by_endpoints()
-    return SameNames(addresses=True, endpoints=endpoints)

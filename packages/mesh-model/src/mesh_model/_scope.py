@@ -16,9 +16,14 @@ from istio_config.kinds.virtual_service import Destination
 from mesh_model._destination_rules import NO_RULES, DestinationRules, Rule
 from mesh_model._model import MeshModel
 from mesh_model._services import Labels, Service
-from mesh_model.namespaces._visibility import visible_services
-from mesh_model.sidecars._egress_listener import EgressListener, with_ports
-from mesh_model.sidecars._imports import Imports, egress_listeners, known_services
+from mesh_model._visibility import visible_services
+from mesh_model.sidecars._imports import (
+    EgressListener,
+    Imports,
+    egress_listeners,
+    known_services,
+    with_ports,
+)
 
 _FEW = 100
 

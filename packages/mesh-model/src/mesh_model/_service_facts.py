@@ -1,22 +1,110 @@
 """Indices over all services of a mesh, and the services that differ between two meshes.
 
 An index is built when it is first read. After an edit it is derived from the previous one and the
-edited services, and costs these.
+edited services, and costs these. If nothing in a mesh depends on the location of a proxy (its
+locality, network or node), all proxies share their endpoints and clusters; that is asked of the
+whole mesh here, and of each service in `envoy_config/plan/_locality`.
 """
 
-from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple, TypeAlias
 
-from mesh_model._addresses_served import ServedAt, changed_addresses, services_by_address
-from mesh_model._auto_addresses import Key
-from mesh_model._places import services_use_location, uses_nodes
-from mesh_model._services import Service
+from istio_config.kinds.mesh_config import MeshConfigSpec
+from mesh_model._destination_rules import DestinationRules
+from mesh_model._services import Endpoint, Service, ServiceKey
+
+
+def rules_use_location(rules: DestinationRules, mesh: MeshConfigSpec) -> bool:
+    """Return whether rules make the endpoints of some service depend on a proxy's locality."""
+    if mesh.locality_lb_setting.distribute:
+        return True
+    # Envoy fails over between localities only where outlier detection tells it who is unhealthy;
+    # so does Istio (pilot/pkg/networking/core/cluster_traffic_policy.go).
+    default = mesh.default_traffic_policy
+    if default is not None and default.outlier_detection is not None:
+        return True
+    return rules.depend_on_location
+
+
+def services_use_location(services: Iterable[Service]) -> bool:
+    """Return whether some service's own fields make its endpoints depend on a proxy's location."""
+    return any(each.traffic_distribution or each.is_node_local for each in services)
+
+
+def uses_nodes(services: Iterable[Service]) -> bool:
+    """Return whether the endpoints of some service depend on the node that a proxy runs on."""
+    return any(
+        each.is_node_local or each.traffic_distribution == "PreferSameNode" for each in services
+    )
+
+
+def locality_labels(mesh: MeshConfigSpec) -> frozenset[str]:
+    """Return the keys of the labels by which endpoints take over from each other in all rules."""
+    labels = mesh.locality_lb_setting.failover_priority
+    return frozenset(each.partition("=")[0] for each in labels)
+
+
+AddressKey: TypeAlias = tuple[str, str]
+"""The namespace and the address of an endpoint."""
+ServedAt: TypeAlias = Mapping[AddressKey, tuple[tuple[Service, Endpoint], ...]]
+"""The services and their endpoints, in the order of the services."""
+
+
+def services_by_address(services: Iterable[Service]) -> ServedAt:
+    """Return the services at each address."""
+    found: dict[AddressKey, list[tuple[Service, Endpoint]]] = {}
+    for service in services:
+        for endpoint in service.endpoints:
+            found.setdefault((endpoint.namespace, endpoint.address), []).append((service, endpoint))
+    return {key: tuple(served) for key, served in found.items()}
+
+
+def changed_addresses(
+    before: ServedAt,
+    changed: Mapping[tuple[str, str], tuple[Service | None, Service | None]],
+    order: Sequence[tuple[str, str]],
+) -> ServedAt:
+    """Return the services at each address after an edit, at the cost of the edited services.
+
+    changed: services before and after, by namespace and host. order: the keys of all services now.
+    """
+    keys = {
+        (endpoint.namespace, endpoint.address)
+        for pair in changed.values()
+        for service in pair
+        if service is not None
+        for endpoint in service.endpoints
+    }
+    found = dict(before)
+    positions: Mapping[tuple[str, str], int] | None = None
+    for key in keys:
+        kept = [
+            each for each in before.get(key, ()) if (each[0].namespace, each[0].host) not in changed
+        ]
+        come = [
+            (service, endpoint)
+            for _, service in changed.values()
+            if service is not None
+            for endpoint in service.endpoints
+            if (endpoint.namespace, endpoint.address) == key
+        ]
+        served = kept + come
+        if len({(each.namespace, each.host) for each, _ in served}) > 1:
+            if positions is None:
+                positions = {key: index for index, key in enumerate(order)}
+            known = positions
+            served.sort(key=lambda each: known[each[0].namespace, each[0].host])
+        if served:
+            found[key] = tuple(served)
+        else:
+            found.pop(key, None)
+    return found
 
 
 class ChangedServices(NamedTuple):
     """The services that differ between two models, each before and after; None: absent."""
 
-    pairs: Mapping[Key, tuple[Service | None, Service | None]]
+    pairs: Mapping[ServiceKey, tuple[Service | None, Service | None]]
     same_order: bool
     """Whether the keys of all services are the same, and in the same order."""
 
@@ -24,7 +112,7 @@ class ChangedServices(NamedTuple):
 class ServiceFacts:
     """The indices of one mesh. A cache: two threads that read it at once find equal values."""
 
-    def __init__(self, by_key: Mapping[Key, Service]) -> None:
+    def __init__(self, by_key: Mapping[ServiceKey, Service]) -> None:
         """by_key: the services by namespace and host, the oldest first."""
         self._by_key = by_key
         self._by_address: ServedAt | None = None
@@ -69,7 +157,7 @@ class ServiceFacts:
 
 
 def compared(
-    old: Mapping[Key, Service], new: Mapping[Key, Service], edited: Iterable[Service]
+    old: Mapping[ServiceKey, Service], new: Mapping[ServiceKey, Service], edited: Iterable[Service]
 ) -> ChangedServices:
     """Return which services differ; edited: all those that one of the meshes may not have."""
     keys = dict.fromkeys((each.namespace, each.host) for each in edited)
@@ -80,6 +168,8 @@ def compared(
     )
 
 
-def _common_keys_in_order(old: Mapping[Key, Service], new: Mapping[Key, Service]) -> bool:
+def _common_keys_in_order(
+    old: Mapping[ServiceKey, Service], new: Mapping[ServiceKey, Service]
+) -> bool:
     kept = (each for each in new if each in old)
     return all(one == other for one, other in zip((k for k in old if k in new), kept, strict=True))

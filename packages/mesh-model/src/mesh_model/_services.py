@@ -11,6 +11,8 @@ from istio_config.kinds.service_entry import Resolution
 from istio_config.proxy_ports import PROXY_PORTS, may_be_own_machine
 
 Labels = tuple[tuple[str, str], ...]
+ServiceKey = tuple[str, str]
+"""Namespace and host of a service."""
 
 
 class Registry(StrEnum):

@@ -6,8 +6,7 @@ import pytest
 
 from gateway_api_meshes import CLUSTER, SERVICES, mesh_facts, service, translated
 from mesh_model._gateways import OF_SERVICES, OWN_NAMESPACE
-from mesh_model.gateway_api._hostnames import intersection
-from mesh_model.gateway_api._servers import NAME_LABEL
+from mesh_model.gateway_api._listeners import NAME_LABEL, intersection
 
 
 def gateway(*listeners: str, name: str = "gw", class_name: str = "istio", more: str = "") -> str:

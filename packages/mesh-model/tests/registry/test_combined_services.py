@@ -5,7 +5,7 @@ from typing import Any
 from istio_config import ConfigObject
 from istio_config.kinds.service_entry import Resolution
 from mesh_model._services import Registry, Service
-from mesh_model.namespaces._host_owners import NO_OWNERS
+from mesh_model._visibility import NO_OWNERS
 from mesh_model.registry._service_registry import build_registry
 from mesh_objects import service, service_entry, slice_of, snapshot
 from mesh_settings import DOMAIN

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from istio_config import ConfigObject, ObjectKey
 from istio_config.kinds.kubernetes import NODE
 from mesh_model._services import Service
-from mesh_model.namespaces._host_owners import NO_OWNERS
+from mesh_model._visibility import NO_OWNERS
 from mesh_model.registry._service_registry import ServiceRegistry, build_registry
 from mesh_objects import object_of, pod, service, service_entry, slice_of, snapshot, workload_entry
 from mesh_settings import DOMAIN

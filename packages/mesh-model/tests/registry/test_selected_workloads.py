@@ -8,7 +8,7 @@ import pytest
 from istio_config import ConfigObject
 from istio_config.kinds.workload_entry import WORKLOAD_ENTRY
 from mesh_model._services import Endpoint, Health, Service
-from mesh_model.namespaces._host_owners import NO_OWNERS
+from mesh_model._visibility import NO_OWNERS
 from mesh_model.registry._service_registry import build_registry
 from mesh_objects import object_of, pod, service, service_entry, slice_of, snapshot, workload_entry
 from mesh_settings import DOMAIN

@@ -16,9 +16,9 @@ from istio_config.kinds.protocol import Protocol
 from istio_config.kinds.service_entry import Resolution
 from istio_config.kinds.virtual_service import HttpMatch, HttpRoute, StringMatch, VirtualServiceSpec
 from mesh_model._services import Port, Service
+from mesh_model._visibility import NO_OWNERS
 from mesh_model.gateway_api._surroundings import MeshFacts
 from mesh_model.gateway_api._translation import GatewayApi
-from mesh_model.namespaces._host_owners import NO_OWNERS
 from mesh_model.secrets import Secrets
 from mesh_model.virtual_services._virtual_services import VirtualService, VirtualServices
 from mesh_settings import DOMAIN, VIRTUAL_SERVICES

@@ -1,7 +1,7 @@
 """The settings that a mesh has without a mesh config, as the parts of its model take them."""
 
 from mesh_model._destination_rules import RuleSettings
-from mesh_model.namespaces._host_owners import NO_OWNERS
+from mesh_model._visibility import NO_OWNERS
 from mesh_model.virtual_services._virtual_services import VirtualServiceSettings
 
 DOMAIN = "cluster.local"

@@ -15,7 +15,7 @@ from istio_config.kinds.virtual_service import (
     VirtualServiceSpec,
 )
 from mesh_model._services import Port, Registry, Service
-from mesh_model.namespaces._visibility import visible_services
+from mesh_model._visibility import visible_services
 from mesh_model.sidecars._imports import Imports
 from mesh_model.sidecars._indices import Indices
 from mesh_model.virtual_services._virtual_services import VirtualServices

@@ -3,8 +3,7 @@
 from destination_rules import rule
 from istio_config import ConfigObject, FileContent, read_object, snapshot_of
 from mesh_configfile import read_documents
-from mesh_model._facts import Facts
-from mesh_model._model import MeshModel, build_model
+from mesh_model._model import Facts, MeshModel, build_model
 
 HOST = "s.b.svc.cluster.local"
 VERSIONS = rule(

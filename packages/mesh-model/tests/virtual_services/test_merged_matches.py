@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from istio_config.kinds.virtual_service import HttpMatch, StringMatch
-from mesh_model.virtual_services._merged_matches import merged_match
+from mesh_model.virtual_services._delegates import merged_match
 
 ANY = StringMatch()
 

@@ -12,11 +12,10 @@ from istio_config.kinds.gateway_api import (
     Requirement,
 )
 from istio_config.kinds.kubernetes import HOSTS
+from mesh_model._visibility import foreign_host
 from mesh_model.gateway_api._conditions import Condition
-from mesh_model.gateway_api._hostnames import intersection
-from mesh_model.gateway_api._listeners import BoundListener
+from mesh_model.gateway_api._listeners import BoundListener, intersection
 from mesh_model.gateway_api._surroundings import Labels, Surroundings
-from mesh_model.namespaces._host_owners import foreign_host
 
 ACCEPTED = Condition("Accepted", True, "Accepted")
 

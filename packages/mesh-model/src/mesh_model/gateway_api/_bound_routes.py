@@ -15,15 +15,13 @@ from istio_config.kinds.gateway_api import (
 from istio_config.kinds.virtual_service import RouteDestination
 from mesh_model.gateway_api._attachment import Attached, attach
 from mesh_model.gateway_api._conditions import Condition
-from mesh_model.gateway_api._connections import connection_backends
-from mesh_model.gateway_api._grants import Grants
 from mesh_model.gateway_api._listeners import BoundListener
 from mesh_model.gateway_api._mesh_routes import MeshParent, find_mesh_parent, is_mesh_parent
-from mesh_model.gateway_api._surroundings import Surroundings
+from mesh_model.gateway_api._surroundings import Grants, Surroundings
+from mesh_model.gateway_api._virtual_services import connection_backends
 from mesh_model.gateway_api.routes._backends import BadReference, Resolver
-from mesh_model.gateway_api.routes._grpc_rules import grpc_entries
-from mesh_model.gateway_api.routes._http_rules import http_entries
 from mesh_model.gateway_api.routes._precedence import Entry
+from mesh_model.gateway_api.routes._rules import grpc_entries, http_entries
 
 RouteSpec: TypeAlias = HttpRouteSpec | GrpcRouteSpec | TlsRouteSpec | TcpRouteSpec
 GatewayKey: TypeAlias = tuple[str, str]

@@ -13,9 +13,8 @@ from istio_config.kinds.virtual_service import (
     StringMatch,
     VirtualServiceSpec,
 )
-from mesh_model.gateway_api._hostnames import ANY, covers
 from mesh_model.gateway_api._known import Known
-from mesh_model.gateway_api._listeners import BoundListener
+from mesh_model.gateway_api._listeners import ANY, BoundListener, covers
 from mesh_model.gateway_api._virtual_services import age, virtual_service
 from mesh_model.gateway_api.routes._precedence import Entry
 

@@ -16,9 +16,8 @@ from mesh_model.gateway_api._bound_routes import (
     RouteSpec,
     bind_route,
 )
-from mesh_model.gateway_api._grants import Grants
 from mesh_model.gateway_api._listeners import BoundListener, bind_listeners
-from mesh_model.gateway_api._surroundings import Answers, MeshFacts, Surroundings
+from mesh_model.gateway_api._surroundings import Answers, Grants, MeshFacts, Surroundings
 
 ObjectKey: TypeAlias = tuple[str, str, str]
 TableKey: TypeAlias = tuple[str, ...]

@@ -6,11 +6,13 @@ looked at; objects that it gives as before are the same objects as before.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from heapq import merge
 
-from istio_config import ConfigObject
+from istio_config import ConfigObject, Snapshot
 from istio_config.kinds.gateway_api import (
     CONTROLLER,
     DEFAULT_CLASS,
+    GATEWAY_API_KINDS,
     GatewayClassSpec,
     GatewaySpec,
     GrpcRouteSpec,
@@ -18,26 +20,28 @@ from istio_config.kinds.gateway_api import (
     TcpRouteSpec,
     TlsRouteSpec,
 )
+from istio_config.kinds.kubernetes import NAMESPACE
 from mesh_configfile import Problem
+from mesh_model._services import Service
+from mesh_model._visibility import HostOwners
 from mesh_model.gateway_api._bound_routes import BoundGateways, BoundRoute
 from mesh_model.gateway_api._conditions import ObjectStatus
-from mesh_model.gateway_api._connections import (
-    ConnectionAttached,
-    connection_virtual_services,
-    without_taken_hosts,
-)
-from mesh_model.gateway_api._grants import Grants
 from mesh_model.gateway_api._http_tables import (
     HttpAttached,
     http_virtual_services,
     without_mixed_kinds,
 )
 from mesh_model.gateway_api._known import Known
-from mesh_model.gateway_api._listeners import BoundListener
+from mesh_model.gateway_api._listeners import BoundListener, server_object
 from mesh_model.gateway_api._mesh_routes import MeshAttached, mesh_virtual_services
-from mesh_model.gateway_api._servers import server_object
 from mesh_model.gateway_api._status import Refused, statuses_of, warnings_of
-from mesh_model.gateway_api._surroundings import MeshFacts
+from mesh_model.gateway_api._surroundings import Grants, MeshFacts
+from mesh_model.gateway_api._virtual_services import (
+    ConnectionAttached,
+    connection_virtual_services,
+    without_taken_hosts,
+)
+from mesh_model.secrets import Secrets
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,3 +192,43 @@ def _kept(
     return tuple(
         sorted(found, key=lambda each: (each.created or "9999", each.name, each.namespace))
     )
+
+
+def gateway_api_of(
+    snapshot: Snapshot,
+    *,
+    services: Mapping[tuple[str, str], Service],
+    secrets: Secrets,
+    domain: str,
+    owners: HostOwners,
+    before: GatewayApi | None = None,
+) -> GatewayApi:
+    """Translate the objects of a snapshot.
+
+    services: by namespace and host. owners: the namespace that owns each host. before: the
+    previous model's translation.
+    """
+    objects = tuple(each for kind in GATEWAY_API_KINDS for each in snapshot.of_kind(kind))
+    if not objects:
+        return NO_GATEWAY_API
+    facts = MeshFacts(
+        services=services,
+        namespaces=snapshot.of_kind(NAMESPACE),
+        secrets=secrets,
+        domain=domain,
+        owners=owners,
+    )
+    return GatewayApi.build(objects, facts, before)
+
+
+def oldest_first(
+    objects: Sequence[ConfigObject], translated: Sequence[ConfigObject]
+) -> tuple[ConfigObject, ...]:
+    """Merge objects with those of a translation, both oldest first."""
+    if not translated:
+        return tuple(objects)
+    return tuple(merge(objects, translated, key=_age))
+
+
+def _age(item: ConfigObject) -> tuple[str, str, str]:
+    return item.created or "9999", item.name, item.namespace

@@ -25,8 +25,7 @@ from istio_config.kinds.protocol import Protocol
 from istio_config.kinds.service_entry import Resolution
 from istio_config.kinds.workload_entry import WorkloadEntrySpec
 from mesh_model._services import Endpoint, Health, Port, Registry, Service
-from mesh_model.kubernetes._cluster import ByService, Pods, name_of
-from mesh_model.kubernetes._published_endpoints import published_endpoints
+from mesh_model.kubernetes._published_endpoints import ByService, Pods, name_of, published_endpoints
 from mesh_model.workloads._service_settings import ServiceSettings
 from mesh_model.workloads._workload_endpoints import pod_endpoint, pod_health, workload_endpoint
 from mesh_model.workloads._workloads import Workloads

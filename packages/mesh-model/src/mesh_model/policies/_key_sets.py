@@ -1,8 +1,4 @@
-"""The key sets (JWKS) by which tokens are checked, as far as they were fetched.
-
-Until a set is there, a key takes its place that no client can sign with, so that tokens are refused
-and not believed.
-"""
+"""The JSON Web Key Sets by which RequestAuthentications check tokens, and those to be fetched."""
 
 import base64
 import functools
@@ -11,7 +7,12 @@ import json
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from istio_config.kinds.request_authentication import JwtRule
+from istio_config.kinds.request_authentication import (
+    MOST_PATIENCE_S,
+    REQUEST_AUTHENTICATION,
+    JwtRule,
+)
+from mesh_model.policies._workload_rules import WorkloadRules
 
 _P = 2**256 - 2**224 + 2**192 + 2**96 - 1
 _B = 0x5AC635D8AA3A93E7B3EBBD55769886BC651D06B0CC53B0F63BCE3C3E27D2604B
@@ -74,3 +75,32 @@ def no_keys() -> str:
 
 def _text(number: int) -> str:
     return base64.urlsafe_b64encode(number.to_bytes(32, "big")).rstrip(b"=").decode()
+
+
+_PATIENCE_S = 5.0
+
+
+class WantedKeySet(NamedTuple):
+    """The time and the askers of a key set's fetch.
+
+    timeout_s: the most seconds that it may take.
+    namespaces: those whose objects want it, one at least.
+    """
+
+    timeout_s: float
+    namespaces: frozenset[str]
+
+
+def wanted_key_sets(rules: WorkloadRules) -> Mapping[KeySource, WantedKeySet]:
+    """Return where they are, and what is asked of their fetches."""
+    found: dict[KeySource, WantedKeySet] = {}
+    for each in rules.of_kind(REQUEST_AUTHENTICATION):
+        for rule in each.spec.jwt_rules:
+            source = source_of(rule)
+            if source is not None:
+                own = float(rule.timeout) if rule.timeout is not None else _PATIENCE_S
+                timeout_s, namespaces = found.get(source, (0.0, frozenset[str]()))
+                found[source] = WantedKeySet(
+                    min(max(timeout_s, own), MOST_PATIENCE_S), namespaces | {each.namespace}
+                )
+    return found

@@ -20,7 +20,7 @@ from istio_config.kinds.request_authentication import REQUEST_AUTHENTICATION
 from istio_config.kinds.selection import Selecting
 from istio_config.kinds.telemetry import TELEMETRY
 from mesh_model._derived import Derived, derive
-from mesh_model._rule_objects import says_the_same
+from mesh_model._object_changes import says_the_same
 from mesh_model._services import Labels
 
 SpecT = TypeVar("SpecT", bound=msgspec.Struct)

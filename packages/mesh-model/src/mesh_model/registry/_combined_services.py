@@ -10,8 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from istio_config import ObjectKey
-from mesh_model._auto_addresses import Key
-from mesh_model._services import Registry, Service
+from mesh_model._services import Registry, Service, ServiceKey
 from mesh_model.registry._service_entries import united
 
 Sources = Mapping[ObjectKey, tuple[Service, ...]]
@@ -22,10 +21,10 @@ Sources = Mapping[ObjectKey, tuple[Service, ...]]
 class Combined:
     """The services of a mesh, with those that several objects describe."""
 
-    by_key: Mapping[Key, Service] = field(default_factory=dict)
-    several: Mapping[Key, tuple[Service, ...]] = field(default_factory=dict)
+    by_key: Mapping[ServiceKey, Service] = field(default_factory=dict)
+    several: Mapping[ServiceKey, tuple[Service, ...]] = field(default_factory=dict)
     """By key: the services that were merged into one, since several objects describe its host."""
-    aliases: Mapping[Key, tuple[Key, ...]] = field(default_factory=dict)
+    aliases: Mapping[ServiceKey, tuple[ServiceKey, ...]] = field(default_factory=dict)
     """The further names of services that have some."""
 
     @cached_property
@@ -36,8 +35,8 @@ class Combined:
 
 def combine(sources: Sources, before: Combined | None = None) -> Combined:
     """Merge to one service for each host of a namespace; unchanged ones are kept."""
-    found: dict[Key, Service] = {}
-    several: dict[Key, tuple[Service, ...]] = {}
+    found: dict[ServiceKey, Service] = {}
+    several: dict[ServiceKey, tuple[Service, ...]] = {}
     external: list[Service] = []
     for services in sources.values():
         for each in services:
@@ -76,11 +75,11 @@ def recombine(before: Combined, was: Sources, edited: Sources) -> Combined | Non
     return Combined(found, before.several, before.aliases)
 
 
-def _key(service: Service) -> Key:
+def _key(service: Service) -> ServiceKey:
     return service.namespace, service.host
 
 
-def _one_of(key: Key, services: tuple[Service, ...], before: Combined | None) -> Service:
+def _one_of(key: ServiceKey, services: tuple[Service, ...], before: Combined | None) -> Service:
     """Merge several services of one key; the previous result, if these did not change."""
     if before is not None:
         known = before.several.get(key, ())
@@ -96,7 +95,9 @@ def _is(one: Service, other: Service) -> bool:
     return one is other
 
 
-def _with_aliases(service: Service, names: tuple[Key, ...], before: Combined | None) -> Service:
+def _with_aliases(
+    service: Service, names: tuple[ServiceKey, ...], before: Combined | None
+) -> Service:
     if not names:
         return service
     named = replace(service, aliases=names)
@@ -105,16 +106,16 @@ def _with_aliases(service: Service, names: tuple[Key, ...], before: Combined | N
 
 
 def _aliases(
-    found: Mapping[Key, Service], external: Iterable[Service]
-) -> dict[Key, tuple[Key, ...]]:
+    found: Mapping[ServiceKey, Service], external: Iterable[Service]
+) -> dict[ServiceKey, tuple[ServiceKey, ...]]:
     """Return the names of ExternalName services by the service that they lead to in the end."""
     names = {_key(each): each.external_name for each in external}
     if not names:
         return {}
-    by_host: dict[str, Key] = {}
+    by_host: dict[str, ServiceKey] = {}
     for key in found:
         by_host.setdefault(key[1], key)
-    aliases: dict[Key, tuple[Key, ...]] = {}
+    aliases: dict[ServiceKey, tuple[ServiceKey, ...]] = {}
     for name, host in names.items():
         target = _target(name, host, names, by_host, found)
         if target is not None:
@@ -123,12 +124,12 @@ def _aliases(
 
 
 def _target(
-    name: Key,
+    name: ServiceKey,
     host: str,
-    names: Mapping[Key, str],
-    by_host: Mapping[str, Key],
-    found: Mapping[Key, Service],
-) -> Key | None:
+    names: Mapping[ServiceKey, str],
+    by_host: Mapping[str, ServiceKey],
+    found: Mapping[ServiceKey, Service],
+) -> ServiceKey | None:
     """Follow an alias, of an alias it may be; None if it leads out of the mesh, or round."""
     seen = {name}
     while True:

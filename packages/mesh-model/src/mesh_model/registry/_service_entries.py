@@ -7,8 +7,8 @@ from istio_config import ConfigObject
 from istio_config.addresses import is_host, is_ip, plain_address, socket_path
 from istio_config.kinds.kubernetes import PodStatus
 from istio_config.kinds.service_entry import Location, Resolution, ServiceEntrySpec
-from mesh_model._auto_addresses import Key, auto_addresses
-from mesh_model._services import Endpoint, Health, Port, Service
+from mesh_model._services import Endpoint, Health, Port, Service, ServiceKey
+from mesh_model.registry._auto_addresses import auto_addresses
 from mesh_model.workloads._service_settings import ServiceSettings
 from mesh_model.workloads._workload_endpoints import (
     entry_endpoint,
@@ -28,7 +28,7 @@ def services_of_entry(  # noqa: PLR0917
     entries: Workloads,
     pods: Workloads,
     settings: ServiceSettings,
-    allocated: Mapping[Key, int],
+    allocated: Mapping[ServiceKey, int],
 ) -> Iterator[Service]:
     """Yield the services of a ServiceEntry, one a host."""
     ports = tuple(

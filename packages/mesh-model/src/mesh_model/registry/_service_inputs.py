@@ -1,9 +1,9 @@
 """The objects of a snapshot that services are built from, indexed by how they are found."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
-from istio_config import ConfigObject, Snapshot
+from istio_config import ConfigObject, ObjectKey, Snapshot
 from istio_config.kinds.kubernetes import (
     ENDPOINT_SLICE,
     ENDPOINTS,
@@ -16,16 +16,67 @@ from istio_config.kinds.kubernetes import (
 from istio_config.kinds.mesh_networks import MESH_NETWORKS, MeshNetworksSpec
 from istio_config.kinds.service_entry import SERVICE_ENTRY, ServiceEntrySpec
 from istio_config.kinds.workload_entry import WORKLOAD_ENTRY
-from mesh_model._auto_addresses import Key
+from mesh_model._derived import Derived, derive
 from mesh_model._networks import NETWORK_LABEL, networks_of
-from mesh_model.kubernetes._cluster import ByService, Pods
+from mesh_model._services import ServiceKey
+from mesh_model._visibility import HostOwners
 from mesh_model.kubernetes._kubernetes_services import ClusterObjects
-from mesh_model.namespaces._host_owners import HostOwners
-from mesh_model.registry._allocation import allocated_addresses
-from mesh_model.registry._selectors import Selectors
+from mesh_model.kubernetes._published_endpoints import ByService, Pods
+from mesh_model.registry._auto_addresses import allocated_addresses
 from mesh_model.workloads._service_settings import EndpointKey, ServiceSettings, node_localities
 from mesh_model.workloads._workload_endpoints import same_pod
 from mesh_model.workloads._workloads import Workloads
+
+_Labels = Mapping[str, str]
+_OfNamespace = Mapping[tuple[str, str], Sequence[tuple[ObjectKey, _Labels]]]
+"""The selectors by one of their labels: a workload that is selected has each of them."""
+
+
+@dataclass(frozen=True)
+class Selectors:
+    """The selectors of all sources of services, by namespace."""
+
+    derived: Derived[ConfigObject, str, _OfNamespace] = field(default_factory=Derived)
+
+    @classmethod
+    def build(cls, sources: Iterable[ConfigObject], *, before: "Selectors") -> "Selectors":
+        """Index the selectors of sources; indices of unchanged namespaces are kept."""
+        return cls(derive(sources, _namespace, _sorted, before=before.derived, same=_same_selector))
+
+    def selecting(self, namespace: str, labels: _Labels) -> Iterator[ObjectKey]:
+        """Yield the sources that select a workload with these labels; costs what they have."""
+        known = self.derived.values.get(namespace, {})
+        for label in labels.items():
+            for key, selector in known.get(label, ()):
+                if selector.items() <= labels.items():
+                    yield key
+
+
+def _namespace(source: ConfigObject) -> str | None:
+    return source.namespace if _selector(source) else None
+
+
+def _same_selector(one: ConfigObject, other: ConfigObject) -> bool:
+    return one.key == other.key and _selector(one) == _selector(other)
+
+
+def _sorted(_namespace: str, sources: Iterable[ConfigObject]) -> _OfNamespace:
+    found: dict[tuple[str, str], list[tuple[ObjectKey, _Labels]]] = {}
+    for each in sources:
+        selector = _selector(each)
+        found.setdefault(min(selector.items()), []).append((each.key, selector))
+    return found
+
+
+def _selector(item: ConfigObject) -> _Labels:
+    match item.spec:
+        case ServiceEntrySpec(workload_selector=selector):
+            return selector.labels if selector is not None else {}
+        case KubernetesServiceSpec(selector=labels):
+            return labels or {}
+        case _:
+            return {}
+
 
 _SOURCES = (ServiceEntrySpec, KubernetesServiceSpec)
 
@@ -39,7 +90,7 @@ class ServiceInputs:
     entries: tuple[ConfigObject, ...]
     services: tuple[ConfigObject, ...]
     cluster: ClusterObjects
-    allocated: Mapping[Key, int]
+    allocated: Mapping[ServiceKey, int]
     settings: ServiceSettings
     selectors: Selectors
     settings_of: tuple[object, ...]

@@ -4,17 +4,94 @@ A Sidecar that brings in ten services of ten thousand costs ten: they are found 
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from istio_config.edits import replacements
 from istio_config.host_patterns import has
-from istio_config.kinds.sidecar import ANY, EgressHost, SidecarSpec, parse_egress_host
+from istio_config.kinds.sidecar import (
+    ANY,
+    CaptureMode,
+    EgressHost,
+    SidecarPort,
+    SidecarSpec,
+    parse_egress_host,
+)
 from istio_config.kinds.sidecar import EgressListener as ListenerSpec
-from mesh_model._services import Registry, Service
-from mesh_model.namespaces._visibility import is_preferred
-from mesh_model.sidecars._destinations import Ports, destinations
-from mesh_model.sidecars._egress_listener import EgressListener, with_ports
-from mesh_model.sidecars._service_index import ServiceIndex, ServiceKey
-from mesh_model.sidecars._virtual_service_index import VirtualServiceIndex
+from istio_config.kinds.virtual_service import Destination, HttpRoute, TcpRoute, TlsRoute
+from mesh_model._services import Registry, Service, ServiceKey
+from mesh_model._visibility import is_preferred
+from mesh_model.sidecars._indices import ServiceIndex, VirtualServiceIndex
+from mesh_model.virtual_services._resolved_names import destinations_of_route
+from mesh_model.virtual_services._virtual_services import VirtualService
+
+
+@dataclass(frozen=True, kw_only=True)
+class EgressListener:
+    """Services that a workload's calls can reach together; without a Sidecar, all that it knows."""
+
+    services: tuple[Service, ...]
+    """The oldest first; of a listener with a port only with that port (`Service.ports`)."""
+    virtual_services: tuple[VirtualService, ...] = ()
+    """Those of the mesh that have hosts here, in the order in which they win."""
+    port: SidecarPort | None = None
+    """None: the services are reached by all ports that they have."""
+    bind: str = ""
+    """An IP address or `unix:///path`; empty: as other listeners."""
+    capture_mode: CaptureMode = CaptureMode.DEFAULT
+
+    @property
+    def is_http_proxy(self) -> bool:
+        """Whether the workload speaks to it as to an HTTP proxy; all ports are reached by it."""
+        return self.port is not None and self.port.is_http_proxy
+
+    def replacing(self, change: Callable[[Service], Service]) -> "EgressListener":
+        """Return the listener with each service changed; itself, if none is."""
+        services = tuple(map(change, self.services))
+        same = not replacements(self.services, services)
+        return self if same else replace(self, services=services)
+
+
+def with_ports(service: Service, numbers: frozenset[int] | None) -> Service:
+    """Return a service with only the ports of these numbers; None: with all."""
+    if numbers is None or all(port.number in numbers for port in service.ports):
+        return service
+    return replace(service, ports=tuple(port for port in service.ports if port.number in numbers))
+
+
+Ports = frozenset[int] | None
+"""Numbers of ports; None: all of a service."""
+
+
+def destinations(virtual_service: VirtualService, namespace: str) -> Mapping[str, Ports]:
+    """Return hosts with the ports to which routes lead that proxies of a namespace can take."""
+    found: dict[str, set[int] | None] = {}
+    for each in _with_all(virtual_service, namespace):
+        host = each.host.lower()
+        number = each.port_number
+        ports = found.setdefault(host, set())
+        if number is None:
+            found[host] = None
+        elif ports is not None:
+            ports.add(number)
+    return {host: None if ports is None else frozenset(ports) for host, ports in found.items()}
+
+
+def _with_all(virtual_service: VirtualService, namespace: str) -> Iterator[Destination]:
+    spec = virtual_service.spec
+    for http in spec.http:
+        if _is_for(http, namespace):
+            yield from destinations_of_route(http)
+    connections: tuple[TlsRoute | TcpRoute, ...] = (*spec.tls, *spec.tcp)
+    for route in connections:
+        if _is_for(route, namespace):
+            yield from (each.destination for each in route.route if each.destination is not None)
+
+
+def _is_for(route: HttpRoute | TlsRoute | TcpRoute, namespace: str) -> bool:
+    return not route.match or any(
+        match.source_namespace in ("", namespace) for match in route.match
+    )
+
 
 _EVERYTHING = ListenerSpec(hosts=("*/*",))
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from istio_config import ConfigObject
 from istio_config.kinds.sidecar import SidecarSpec
 from mesh_model._derived import Derived, derive, view
-from mesh_model._rule_objects import same_spec
+from mesh_model._object_changes import same_spec
 from mesh_model._services import Labels
 
 SidecarKey = tuple[str, str]

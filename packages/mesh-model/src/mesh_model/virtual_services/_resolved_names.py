@@ -1,6 +1,6 @@
-"""Short names in VirtualServices, completed by the namespace of the object that has them."""
+"""The names in a VirtualService: hosts and gateways completed by its namespace; destinations."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from msgspec.structs import replace
 
@@ -16,7 +16,7 @@ from istio_config.kinds.virtual_service import (
     TlsRoute,
     VirtualServiceSpec,
 )
-from mesh_model.hosts._short_names import full_host
+from mesh_model._hosts import full_host
 
 MESH = "mesh"
 
@@ -110,3 +110,21 @@ class _Names:
         if destination is None or (host := self._host(destination.host)) == destination.host:
             return destination
         return replace(destination, host=host)
+
+
+def http_destinations(spec: VirtualServiceSpec) -> Iterator[Destination]:
+    """Yield the destinations in the order of the routes; some may stand there twice."""
+    for route in spec.http:
+        yield from destinations_of_route(route)
+
+
+def destinations_of_route(route: HttpRoute) -> Iterator[Destination]:
+    """Yield the destinations of one route: those of the requests, then those of copies of them."""
+    for each in route.route:
+        if each.destination is not None:
+            yield each.destination
+    if route.mirror is not None:
+        yield route.mirror
+    for mirror in route.mirrors:
+        if mirror.destination is not None:
+            yield mirror.destination

@@ -18,12 +18,11 @@ from istio_config import ConfigObject
 from istio_config.kinds.virtual_service import HttpRoute, VirtualServiceSpec, expressions
 from mesh_configfile.shapes import Finding
 from mesh_model._derived import Derived, derive, noted
-from mesh_model._rule_objects import same_spec
-from mesh_model.namespaces._host_owners import NO_OWNERS, HostOwners
+from mesh_model._object_changes import same_spec
+from mesh_model._visibility import NO_OWNERS, HostOwners
 from mesh_model.virtual_services._delegates import Dropped, delegated_routes
 from mesh_model.virtual_services._expression_budget import VirtualHostCounts, over_budget
-from mesh_model.virtual_services._http_destinations import http_destinations
-from mesh_model.virtual_services._resolved_names import MESH, resolved_spec
+from mesh_model.virtual_services._resolved_names import MESH, http_destinations, resolved_spec
 
 GATEWAY_SEMANTICS = ("internal.istio.io/route-semantics", "gateway")
 """The annotation, Istio's, of VirtualServices that are built from routes of the Gateway API."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from istio_config import ConfigObject
 from mesh_model._networks import CLUSTER, Networks
-from mesh_model.namespaces._host_owners import HostOwners
+from mesh_model._visibility import HostOwners
 
 EndpointKey = tuple[str, str, str]
 """Namespace, service account and address of an endpoint."""

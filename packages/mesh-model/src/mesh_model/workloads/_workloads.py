@@ -7,7 +7,7 @@ from functools import cached_property
 from istio_config import ConfigObject
 from istio_config.kinds.workload_entry import WorkloadEntrySpec
 from mesh_model._derived import Derived, derive
-from mesh_model.workloads._object_changes import Same, same_content
+from mesh_model._object_changes import Same, same_content
 
 Labels = Mapping[str, str]
 

@@ -11,8 +11,7 @@ from istio_config.kinds.gateway_api import GROUP, ISTIO, BackendObjectReference,
 from istio_config.kinds.virtual_service import Destination, PortSelector
 from mesh_configfile import FieldPath
 from mesh_model.gateway_api._conditions import Condition
-from mesh_model.gateway_api._grants import Grants, Referrer, Target
-from mesh_model.gateway_api._surroundings import Backend, Surroundings
+from mesh_model.gateway_api._surroundings import Backend, Grants, Referrer, Surroundings, Target
 
 Reference: TypeAlias = BackendReference | BackendObjectReference
 NOWHERE = ".invalid"

@@ -4,7 +4,7 @@ import pytest
 
 from istio_config.kinds.peer_authentication import MutualTls, MutualTlsMode, PeerAuthenticationSpec
 from istio_config.kinds.selection import WorkloadSelector
-from mesh_model._peer_authentication import PeerPolicies, Policy
+from mesh_model.policies._peer_authentication import PeerPolicies, Policy
 
 
 def policy(namespace: str, mode: str, labels: dict[str, str] | None = None, **ports: str) -> Policy:

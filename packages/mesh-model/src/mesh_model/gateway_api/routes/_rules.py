@@ -1,14 +1,18 @@
-"""HTTPRoutes as routes of VirtualServices: one for each match of each rule."""
+"""HTTPRoutes and GRPCRoutes as routes of VirtualServices: one for each match of each rule."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from istio_config import ConfigObject
 from istio_config.kinds.gateway_api import (
+    GrpcMatch,
+    GrpcRouteSpec,
+    GrpcRule,
     HttpMatch,
     HttpRouteSpec,
     HttpRule,
     MatchType,
+    MethodMatch,
     PathMatch,
     PathType,
     Redirect,
@@ -16,7 +20,12 @@ from istio_config.kinds.gateway_api import (
     ValueMatch,
 )
 from istio_config.kinds.virtual_service import HttpMatch as Match
-from istio_config.kinds.virtual_service import HttpRewrite, HttpRoute, RegexRewrite, StringMatch
+from istio_config.kinds.virtual_service import (
+    HttpRewrite,
+    HttpRoute,
+    RegexRewrite,
+    StringMatch,
+)
 from mesh_configfile import FieldPath
 from mesh_model.gateway_api.routes._backends import Resolver
 from mesh_model.gateway_api.routes._http_actions import (
@@ -29,7 +38,7 @@ from mesh_model.gateway_api.routes._http_actions import (
     retries_of,
     timeout_of,
 )
-from mesh_model.gateway_api.routes._precedence import Entry, entry, rank_of
+from mesh_model.gateway_api.routes._precedence import Entry, Rank, entry, rank_of
 
 _WHOLE_PATH = "^/.*"
 
@@ -180,3 +189,68 @@ def _rewrite(change: UrlRewrite, prefix: str | None) -> HttpRewrite | None:
         else None,
     )
     return found if found != HttpRewrite() else None
+
+
+_ANY_NAME = "[^/]+"
+
+
+def grpc_entries(item: ConfigObject, spec: GrpcRouteSpec, resolver: Resolver) -> Iterator[Entry]:
+    """Yield the routes of a GRPCRoute, in the order of its rules and matches."""
+    for index, rule in enumerate(spec.rules):
+        base = _base(rule, resolver, ("spec", "rules", index))
+        name = f"{item.namespace}.{item.name}.{rule.name or index}"
+        for number, match in enumerate(rule.all_matches):
+            route = HttpRoute(
+                name=f"{name}.{number}",
+                match=(
+                    Match(
+                        uri=_method_uri(match.method),
+                        headers=value_matches(match.headers, ignore_case=True),
+                    ),
+                ),
+                route=base.route,
+                direct_response=base.direct_response,
+                mirrors=base.mirrors,
+                headers=base.headers,
+            )
+            yield entry(item, _rank(match), route, rule=index, match=number)
+
+
+def _base(rule: GrpcRule, resolver: Resolver, place: FieldPath) -> HttpRoute:
+    route = destinations(rule.backend_refs, resolver, place)
+    copies = mirrors(rule.filters, resolver, place)
+    headers = headers_of(rule.filters)
+    if not route:
+        return HttpRoute(direct_response=NO_BACKEND, headers=headers)
+    return HttpRoute(route=route, mirrors=copies, headers=headers)
+
+
+def _method_uri(match: MethodMatch | None) -> StringMatch:
+    if match is None:
+        return StringMatch(prefix="/")
+    service, method = match.service, match.method
+    if match.type is MatchType.REGULAR_EXPRESSION:
+        return StringMatch(
+            regex=f"/{f'(?:{service})' if service else _ANY_NAME}"
+            f"/{f'(?:{method})' if method else _ANY_NAME}"
+        )
+    if service and method:
+        return StringMatch(exact=f"/{service}/{method}")
+    if service:
+        return StringMatch(prefix=f"/{service}/")
+    return StringMatch(regex=f"/{_ANY_NAME}/{method}")
+
+
+def _rank(match: GrpcMatch) -> Rank:
+    """Rank by the lengths of service and method; expressions and all calls come last."""
+    method, headers = match.method, -len(match.headers)
+    if method is None:
+        return Rank(3 if not headers else 2, 0, 0, headers, 0)
+    is_regex = method.type is MatchType.REGULAR_EXPRESSION
+    return Rank(
+        1 if is_regex else 0,
+        -len(method.service or ""),
+        -len(method.method or ""),
+        headers,
+        0,
+    )

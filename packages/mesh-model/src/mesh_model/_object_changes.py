@@ -1,10 +1,10 @@
-"""Objects of traffic rules, and those that differ between two models.
+"""The objects that differ between two snapshots, at a pointer comparison for each that does not.
 
-Services are compared by their content (`_model.changed_services`); of rules the objects are
-compared: what they mean to a proxy shows in the resources that are built from them.
+Services are compared by their content (`_changed_services`). Rules are compared as objects: what
+they mean to a proxy shows in the resources that are built from them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 from istio_config import ConfigObject, ObjectKey, Snapshot
@@ -14,6 +14,42 @@ from istio_config.kinds.gateway import GATEWAY
 from istio_config.kinds.registry import AnyKind
 from istio_config.kinds.sidecar import SIDECAR
 from istio_config.kinds.virtual_service import VIRTUAL_SERVICE
+
+Same = Callable[[ConfigObject, ConfigObject], bool]
+
+
+def same_content(one: ConfigObject, other: ConfigObject) -> bool:
+    """Return whether two objects have equal content; file and line do not count."""
+    return (
+        one.key == other.key
+        and one.spec == other.spec
+        and one.status == other.status
+        and one.labels == other.labels
+        and one.annotations == other.annotations
+        and one.created == other.created
+        and one.is_ending == other.is_ending
+    )
+
+
+def changed_objects(
+    before: Sequence[ConfigObject],
+    after: Sequence[ConfigObject],
+    same: Same = same_content,
+) -> tuple[list[ConfigObject], list[ConfigObject]]:
+    """Return the objects that are no longer there, and those that are new, an edited one as both.
+
+    same: whether two versions of an object count as equal; by default their content is.
+    """
+    old, new = edits(before, after)
+    if not old and not new:
+        return [], []
+    gone, come = {each.key: each for each in old}, {each.key: each for each in new}
+    moved = {key for key, each in come.items() if key in gone and same(gone[key], each)}
+    return (
+        [each for key, each in gone.items() if key not in moved],
+        [each for key, each in come.items() if key not in moved],
+    )
+
 
 RULE_KINDS: tuple[AnyKind, ...] = (DESTINATION_RULE, GATEWAY, SIDECAR, VIRTUAL_SERVICE)
 """The kinds of rules that have an effect: each is pushed when one of its objects changes."""

@@ -6,7 +6,7 @@ import pytest
 
 from istio_config.kinds.kubernetes import NAMESPACE
 from mesh_model import MeshModel
-from mesh_model.namespaces._host_owners import NO_OWNERS, host_owners
+from mesh_model._visibility import NO_OWNERS, host_owners
 from mesh_objects import object_of
 
 GIVEN = {

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from documents import WEB, entry
 from mesh_model import MeshModel
-from mesh_model._auto_addresses import allocate, auto_addresses
+from mesh_model.registry._auto_addresses import allocate, auto_addresses
 
 keys = st.tuples(st.sampled_from("abc"), st.text("xyz", min_size=1, max_size=3))
 

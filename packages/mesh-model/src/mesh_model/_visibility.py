@@ -1,4 +1,4 @@
-"""The namespaces that own hosts and addresses, where namespaces are strict.
+"""The hosts that a namespace owns, where namespaces are strict, and the services that it sees.
 
 In Istio any namespace may define a service or routes for any host. With strict namespaces only its
 owner may do so for the whole mesh; configuration of other namespaces applies to their own clients
@@ -15,6 +15,7 @@ from ipaddress import IPv4Network, IPv6Network, ip_network
 from istio_config import ConfigObject
 from istio_config.host_patterns import has
 from istio_config.kinds.kubernetes import ADDRESSES, HOSTS, listed
+from mesh_model._services import Registry, Service
 
 _ALL, _OWN, _NONE = "*", ".", "~"
 
@@ -111,3 +112,29 @@ def _within(address: IPv4Network | IPv6Network, given: IPv4Network | IPv6Network
     if isinstance(address, IPv6Network) and isinstance(given, IPv6Network):
         return address.subnet_of(given)
     return False
+
+
+def visible_services(services: Iterable[Service], namespace: str) -> dict[str, Service]:
+    """Return the services that are exported to a namespace, by host.
+
+    Of several services of one host, the namespace's own comes first, then one of Kubernetes, then
+    the oldest.
+    """
+    found: dict[str, Service] = {}
+    for service in services:
+        if not service.visible_in(namespace):
+            continue
+        known = found.get(service.host)
+        if known is None:
+            found[service.host] = service
+        elif is_preferred(service, known, namespace):
+            del found[service.host]  # it comes in its own place
+            found[service.host] = service
+    return found
+
+
+def is_preferred(service: Service, older: Service, namespace: str) -> bool:
+    """Return whether a namespace takes a service rather than an older one of the same host."""
+    if namespace in (service.namespace, older.namespace):
+        return service.namespace == namespace
+    return service.registry is Registry.KUBERNETES and older.registry is not Registry.KUBERNETES

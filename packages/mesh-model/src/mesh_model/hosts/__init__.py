@@ -1,1 +1,0 @@
-"""Hosts found by exact names and wildcards, and what short names mean."""

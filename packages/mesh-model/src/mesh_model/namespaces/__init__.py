@@ -1,1 +1,0 @@
-"""The hosts and services that a namespace has, and those that it sees."""
