@@ -121,3 +121,13 @@ def duration_mistake(value: Duration) -> str | None:
     if nanoseconds % 1_000_000:
         return "must be of whole milliseconds"
     return None
+
+
+def duration_mistakes(
+    path: FieldPath, value: Duration | None, *, may_be_zero: bool = False
+) -> Iterator[Finding]:
+    """Yield what is wrong with a duration that may be left out."""
+    if value is None or (may_be_zero and not value):
+        return
+    if (wrong := duration_mistake(value)) is not None:
+        yield path, wrong

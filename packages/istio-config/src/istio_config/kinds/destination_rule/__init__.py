@@ -8,25 +8,30 @@ from istio_config.kinds.destination_rule._connection_pool import (
     HttpSettings,
     TcpKeepalive,
     TcpSettings,
+    connection_pool_mistakes,
 )
-from istio_config.kinds.destination_rule._kind import DESTINATION_RULE
+from istio_config.kinds.destination_rule._kind import DESTINATION_RULE, DestinationRuleSpec, Subset
 from istio_config.kinds.destination_rule._load_balancer import (
     ConsistentHash,
     LoadBalancer,
     SimpleLb,
     Warmup,
 )
-from istio_config.kinds.destination_rule._locality import Distribute, Failover, LocalityLbSetting
-from istio_config.kinds.destination_rule._locality_mistakes import locality_mistakes
-from istio_config.kinds.destination_rule._outlier_detection import OutlierDetection
-from istio_config.kinds.destination_rule._pool_mistakes import outlier_mistakes, pool_mistakes
-from istio_config.kinds.destination_rule._spec import (
-    DestinationRuleSpec,
+from istio_config.kinds.destination_rule._locality import (
+    Distribute,
+    Failover,
+    LocalityLbSetting,
+    locality_mistakes,
+)
+from istio_config.kinds.destination_rule._outlier_detection import (
+    OutlierDetection,
+    outlier_detection_mistakes,
+)
+from istio_config.kinds.destination_rule._traffic_policy import (
     PortTrafficPolicy,
     ProxyProtocol,
     ProxyProtocolVersion,
     RetryBudget,
-    Subset,
     TrafficPolicy,
     Tunnel,
 )
@@ -58,6 +63,6 @@ __all__ = [
     "Tunnel",
     "Warmup",
     "locality_mistakes",
-    "outlier_mistakes",
-    "pool_mistakes",
+    "outlier_detection_mistakes",
+    "connection_pool_mistakes",
 ]

@@ -3,13 +3,16 @@
 Sidecar has the same settings for what comes in. Source: Istio's API, networking/v1.
 """
 
+from collections.abc import Iterator
 from enum import StrEnum
 from typing import Annotated, TypeAlias
 
 import msgspec
 
+from istio_config.kinds.checks import duration_mistakes
 from istio_config.kinds.fields import SpecFields
 from mesh_configfile import Duration
+from mesh_configfile.shapes import Finding
 
 Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
 
@@ -66,3 +69,43 @@ class ConnectionPool(SpecFields, frozen=True):
 
     tcp: TcpSettings | None = None
     http: HttpSettings | None = None
+
+
+def connection_pool_mistakes(pool: ConnectionPool) -> Iterator[Finding]:
+    """Yield what is wrong with a connection pool; paths start below it."""
+    if pool.tcp is None and pool.http is None:
+        yield (), "is empty; give tcp, http or both"
+    if pool.tcp is not None:
+        for path, message in _tcp(pool.tcp):
+            yield ("tcp", *path), message
+    if pool.http is not None:
+        for path, message in _http(pool.http):
+            yield ("http", *path), message
+
+
+def _tcp(tcp: TcpSettings) -> Iterator[Finding]:
+    yield from duration_mistakes(("connectTimeout",), tcp.connect_timeout)
+    yield from duration_mistakes(("maxConnectionDuration",), tcp.max_connection_duration)
+    yield from duration_mistakes(("idleTimeout",), tcp.idle_timeout, may_be_zero=True)
+    if tcp.tcp_keepalive is not None:
+        for name, value in (
+            ("time", tcp.tcp_keepalive.time),
+            ("interval", tcp.tcp_keepalive.interval),
+        ):
+            if value is not None and (value < 1 or not value.is_integer()):
+                yield ("tcpKeepalive", name), "must be whole seconds, and one at least"
+
+
+def _http(http: HttpSettings) -> Iterator[Finding]:
+    yield from duration_mistakes(("idleTimeout",), http.idle_timeout, may_be_zero=True)
+    if http.use_client_protocol and http.h2_upgrade_policy is H2UpgradePolicy.UPGRADE:
+        yield (
+            ("useClientProtocol",),
+            "can't stand beside h2UpgradePolicy UPGRADE: keep one of the two",
+        )
+    keepalive = http.http2_keep_alive
+    if keepalive is not None:
+        for name, value in (("interval", keepalive.interval), ("timeout", keepalive.timeout)):
+            if value is None:
+                yield ("http2KeepAlive",), f"the field {name} is missing"
+            yield from duration_mistakes(("http2KeepAlive", name), value)

@@ -1,11 +1,14 @@
 """Outlier detection: when a client leaves out an endpoint that fails, and for how long."""
 
+from collections.abc import Iterator
 from typing import Annotated, TypeAlias
 
 import msgspec
 
+from istio_config.kinds.checks import duration_mistakes
 from istio_config.kinds.fields import SpecFields
 from mesh_configfile import Duration
+from mesh_configfile.shapes import Finding
 
 _Number: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**32 - 1)]
 _Percent: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=100)]
@@ -30,3 +33,23 @@ class OutlierDetection(SpecFields, frozen=True):
         Annotated[int, msgspec.Meta(ge=100, le=599)], ...
     ] = ()
     """The status codes that count as errors instead of 5xx."""
+
+
+def outlier_detection_mistakes(outlier: OutlierDetection) -> Iterator[Finding]:
+    """Yield what is wrong with outlier detection; paths start below it."""
+    yield from duration_mistakes(("interval",), outlier.interval)
+    yield from duration_mistakes(("baseEjectionTime",), outlier.base_ejection_time)
+    if outlier.consecutive_local_origin_failures and not outlier.split_external_local_origin_errors:
+        yield (
+            ("consecutiveLocalOriginFailures",),
+            "needs splitExternalLocalOriginErrors: true beside it",
+        )
+
+
+def outlier_detection_warnings(outlier: OutlierDetection) -> Iterator[Finding]:
+    """Yield the settings of outlier detection that are not what they seem."""
+    if outlier.consecutive_errors:
+        yield (
+            ("consecutiveErrors",),
+            "is deprecated and has no effect; use consecutive5xxErrors or consecutiveGatewayErrors",
+        )

@@ -8,9 +8,9 @@ from istio_config.kinds.checks import duration_mistake, export_to_mistakes, is_w
 from istio_config.kinds.destination_rule import (
     ConnectionPool,
     TcpSettings,
+    connection_pool_mistakes,
     locality_mistakes,
-    outlier_mistakes,
-    pool_mistakes,
+    outlier_detection_mistakes,
 )
 from istio_config.kinds.formats import OF_LOGS, format_mistake
 from istio_config.kinds.gateway import CIPHERS
@@ -112,7 +112,7 @@ def _durations(spec: MeshConfigSpec) -> Iterator[Finding]:
         yield ("protocolDetectionTimeout",), wrong
     if spec.tcp_keepalive is not None:
         pool = ConnectionPool(tcp=TcpSettings(tcp_keepalive=spec.tcp_keepalive))
-        for path, message in pool_mistakes(pool):
+        for path, message in connection_pool_mistakes(pool):
             yield path[1:], message  # without "tcp" of a pool
 
 
@@ -154,9 +154,13 @@ def _defaults(spec: MeshConfigSpec) -> Iterator[Finding]:
         return
     path = ("defaultTrafficPolicy",)
     if policy.connection_pool is not None:
-        yield from _below((*path, "connectionPool"), pool_mistakes(policy.connection_pool))
+        yield from _below(
+            (*path, "connectionPool"), connection_pool_mistakes(policy.connection_pool)
+        )
     if policy.outlier_detection is not None:
-        yield from _below((*path, "outlierDetection"), outlier_mistakes(policy.outlier_detection))
+        yield from _below(
+            (*path, "outlierDetection"), outlier_detection_mistakes(policy.outlier_detection)
+        )
 
 
 def _stat_name(path: FieldPath, pattern: str) -> Iterator[Finding]:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from istio_config.addresses import UNIX, is_host, is_ip, socket_path
 from istio_config.kinds.checks import is_dns_label, label_mistakes, port_name_warning
-from istio_config.kinds.destination_rule import pool_mistakes
+from istio_config.kinds.destination_rule import connection_pool_mistakes
 from istio_config.kinds.metadata import Metadata
 from istio_config.kinds.protocol import PROTOCOL_NAMES, Protocol
 from istio_config.kinds.sidecar._default_endpoint import (
@@ -51,7 +51,9 @@ def mistakes(spec: SidecarSpec, metadata: Metadata) -> Iterator[Finding]:
     for index, egress in enumerate(spec.egress):
         yield from _below(("egress", index), _egress(egress))
     if spec.inbound_connection_pool is not None:
-        yield from _below(("inboundConnectionPool",), pool_mistakes(spec.inbound_connection_pool))
+        yield from _below(
+            ("inboundConnectionPool",), connection_pool_mistakes(spec.inbound_connection_pool)
+        )
     if spec.outbound_traffic_policy is not None:
         yield from _below(("outboundTrafficPolicy",), _policy(spec.outbound_traffic_policy))
 
@@ -95,7 +97,7 @@ def _ingress(ingress: IngressListener) -> Iterator[Finding]:
         )
     yield from _own_pages(ingress)
     if ingress.connection_pool is not None:
-        yield from _below(("connectionPool",), pool_mistakes(ingress.connection_pool))
+        yield from _below(("connectionPool",), connection_pool_mistakes(ingress.connection_pool))
     if ingress.tls is not None:
         yield from _below(("tls",), ingress_tls_mistakes(ingress.tls, ingress.port))
 
