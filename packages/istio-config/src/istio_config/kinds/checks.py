@@ -41,6 +41,12 @@ def has_control_characters(text: str) -> bool:
     return _CONTROL.search(text) is not None
 
 
+def control_character_mistakes(path: FieldPath, text: str) -> Iterator[Finding]:
+    """Yield that a text has characters that Envoy refuses in headers."""
+    if has_control_characters(text):
+        yield path, "must not have control characters"
+
+
 def several_given(path: FieldPath, choices: Mapping[str, object]) -> Iterator[Finding]:
     """Yield that more than one of these fields is given, of which one at most may be."""
     given = [name for name, value in choices.items() if value is not None]

@@ -1,41 +1,38 @@
 """VirtualService: how requests and connections to hosts are routed."""
 
-from istio_config.kinds.virtual_service._action_mistakes import retry_mistakes
-from istio_config.kinds.virtual_service._actions import (
-    Abort,
-    CorsPolicy,
-    Delay,
-    DerivePort,
-    FaultInjection,
-    HttpDirectResponse,
-    HttpRedirect,
-    HttpRetry,
-    HttpRewrite,
-    MirrorPolicy,
-    RegexRewrite,
-    UnmatchedPreflights,
-)
+from istio_config.kinds.virtual_service._answers import DerivePort, HttpDirectResponse, HttpRedirect
+from istio_config.kinds.virtual_service._connection_routes import TcpRoute, TlsRoute
+from istio_config.kinds.virtual_service._cors import CorsPolicy, UnmatchedPreflights
 from istio_config.kinds.virtual_service._destinations import (
     Destination,
-    HeaderOperations,
-    Headers,
     HttpRouteDestination,
+    MirrorPolicy,
     Percent,
     PortSelector,
     RouteDestination,
 )
-from istio_config.kinds.virtual_service._expressions import expressions
-from istio_config.kinds.virtual_service._header_mistakes import names_authority
-from istio_config.kinds.virtual_service._kind import VIRTUAL_SERVICE
-from istio_config.kinds.virtual_service._match_mistakes import claim_path, names_claim
-from istio_config.kinds.virtual_service._matches import HttpMatch, StringMatch, TcpMatch, TlsMatch
-from istio_config.kinds.virtual_service._spec import (
-    HttpRoute,
-    TcpRoute,
-    TlsRoute,
-    VirtualServiceSpec,
+from istio_config.kinds.virtual_service._faults import GRPC_STATUSES, Abort, Delay, FaultInjection
+from istio_config.kinds.virtual_service._forwarding import (
+    HttpRetry,
+    HttpRewrite,
+    RegexRewrite,
+    retry_mistakes,
 )
-from istio_config.kinds.virtual_service._statuses import GRPC_STATUSES
+from istio_config.kinds.virtual_service._headers import HeaderOperations, Headers, names_authority
+from istio_config.kinds.virtual_service._http_routes import HttpRoute
+from istio_config.kinds.virtual_service._kind import (
+    VIRTUAL_SERVICE,
+    VirtualServiceSpec,
+    expressions,
+)
+from istio_config.kinds.virtual_service._matches import (
+    HttpMatch,
+    StringMatch,
+    TcpMatch,
+    TlsMatch,
+    claim_path,
+    names_claim,
+)
 
 __all__ = [
     "Abort",

@@ -1,4 +1,4 @@
-"""The kind VirtualService, and the rules of the whole object.
+"""VirtualService: the hosts, who sees it, and the rules of the whole object.
 
 Source of the rules: Istio's validation of networking/v1, and what Envoy refuses.
 """
@@ -8,22 +8,55 @@ from collections.abc import Iterator
 
 from istio_config.addresses import is_ip
 from istio_config.host_patterns import overlaps
-from istio_config.kinds._regular_expressions import cost_mistakes
+from istio_config.kinds._regular_expressions import Expression, cost_mistakes
 from istio_config.kinds.checks import export_to_mistakes, is_dns_label, is_wildcard_host
+from istio_config.kinds.fields import SpecFields
 from istio_config.kinds.kind import Kind
 from istio_config.kinds.metadata import Metadata
-from istio_config.kinds.virtual_service._expressions import expressions
-from istio_config.kinds.virtual_service._http_mistakes import http_route_mistakes
-from istio_config.kinds.virtual_service._l4_mistakes import tcp_route_mistakes, tls_route_mistakes
-from istio_config.kinds.virtual_service._spec import VirtualServiceSpec
-from istio_config.kinds.virtual_service._warnings import warnings
+from istio_config.kinds.virtual_service._connection_routes import (
+    TcpRoute,
+    TlsRoute,
+    shadowed_route_warnings,
+    tcp_route_mistakes,
+    tcp_route_warnings,
+    tls_route_mistakes,
+    tls_route_warnings,
+)
+from istio_config.kinds.virtual_service._http_routes import (
+    HttpRoute,
+    http_route_expressions,
+    http_route_mistakes,
+    http_route_warnings,
+)
+from istio_config.kinds.virtual_service._shadowed_matches import shadowed_match_warnings
 from mesh_configfile.shapes import Finding
 
+
+class VirtualServiceSpec(SpecFields, frozen=True):
+    """How requests and connections to some hosts are routed."""
+
+    hosts: tuple[str, ...] = ()
+    gateways: tuple[str, ...] = ()
+    """Empty: `mesh`, which is all sidecars."""
+    http: tuple[HttpRoute, ...] = ()
+    tls: tuple[TlsRoute, ...] = ()
+    tcp: tuple[TcpRoute, ...] = ()
+    export_to: tuple[str, ...] = ()
+
+
+def expressions(spec: VirtualServiceSpec) -> Iterator[Expression]:
+    """Yield the regular expressions of all routes."""
+    for index, route in enumerate(spec.http):
+        yield from http_route_expressions(route, ("http", index))
+
+
 MESH = "mesh"
+"""The gateway that stands for all sidecars."""
 _SNI_HOST = re.compile(r"outbound_\.[0-9]+_\.[^_]*_\.[A-Za-z0-9*][A-Za-z0-9.*-]*")
+"""The SNI of mutual TLS through an AUTO_PASSTHROUGH server, as Istio's validation takes it."""
 
 
-def _validate(spec: VirtualServiceSpec, metadata: Metadata) -> Iterator[Finding]:
+def _mistakes(spec: VirtualServiceSpec, metadata: Metadata) -> Iterator[Finding]:
     if not (spec.http or spec.tls or spec.tcp):
         yield (), "routes nothing: give http, tls or tcp"
     at_gateway = any(each != MESH for each in spec.gateways)
@@ -91,11 +124,27 @@ def _gateway_mistake(name: str) -> str | None:
     return None
 
 
+def _warnings(spec: VirtualServiceSpec, metadata: Metadata) -> Iterator[Finding]:  # noqa: ARG001
+    """Yield what is accepted and probably not meant; paths start below the spec."""
+    for index, gateway in enumerate(spec.gateways):
+        if "/" not in gateway and "." in gateway:
+            yield ("gateways", index), f'"{gateway}" is better written NAMESPACE/NAME'
+    for index, route in enumerate(spec.http):
+        yield from http_route_warnings(route, ("http", index))
+    yield from shadowed_match_warnings(spec.http)
+    for index, tls in enumerate(spec.tls):
+        yield from tls_route_warnings(tls, ("tls", index))
+    for index, tcp in enumerate(spec.tcp):
+        yield from tcp_route_warnings(tcp, ("tcp", index))
+    yield from shadowed_route_warnings("tls", spec.tls)
+    yield from shadowed_route_warnings("tcp", spec.tcp)
+
+
 VIRTUAL_SERVICE = Kind(
     name="VirtualService",
     group="networking.istio.io",
     versions=("v1", "v1beta1", "v1alpha3"),
     spec=VirtualServiceSpec,
-    validate=_validate,
-    warn=warnings,
+    validate=_mistakes,
+    warn=_warnings,
 )

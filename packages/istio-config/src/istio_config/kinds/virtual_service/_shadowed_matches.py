@@ -1,4 +1,4 @@
-"""Finds matches of requests that an earlier match leaves nothing to.
+"""Matches that are never reached, as an earlier one takes all their requests.
 
 Earlier matches are looked up by their paths, so that long lists cost little.
 """
@@ -6,65 +6,51 @@ Earlier matches are looked up by their paths, so that long lists cost little.
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from istio_config.kinds.virtual_service._http_routes import HttpRoute
 from istio_config.kinds.virtual_service._matches import HttpMatch, StringMatch
-from istio_config.kinds.virtual_service._spec import HttpRoute
+from mesh_configfile import FieldPath
+from mesh_configfile.shapes import Finding
 
 _EVERYTHING = HttpMatch()
 _PATH_REGEXES_OF_ALL = (".*", "/.*")
 
 
-class Place(NamedTuple):
-    """The numbers of a route and of its match, from 0; no match: the route has none."""
+class MatchIndex(NamedTuple):
+    """The index of a route and that of its match; None: the route has no match, and takes all."""
 
     rule: int
     match: int | None
 
 
-class Covered(NamedTuple):
-    """A match that is never reached, and the earlier one that takes all its requests."""
-
-    place: Place
-    by: Place
-
-
-def covered_matches(routes: tuple[HttpRoute, ...]) -> Iterator[Covered]:
-    """Yield the matches that are never reached."""
-    earlier: dict[tuple[str, str], list[tuple[Place, HttpMatch]]] = {}
+def _shadowed_matches(
+    routes: tuple[HttpRoute, ...],
+) -> Iterator[tuple[MatchIndex, MatchIndex]]:
+    """Yield each match that is never reached, and the earlier one that takes all its requests."""
+    earlier: dict[tuple[str, str], list[tuple[MatchIndex, HttpMatch]]] = {}
     for rule, route in enumerate(routes):
         matches: tuple[tuple[int | None, HttpMatch], ...] = tuple(enumerate(route.match))
         for index, match in matches or ((None, _EVERYTHING),):
-            place = Place(rule, index)
+            here = MatchIndex(rule, index)
             by = next(
                 (
                     known
-                    for key in _keys_that_cover(match)
+                    for key in _keys_that_take(match)
                     for known, other in earlier.get(key, ())
                     if _covers(other, match)
                 ),
                 None,
             )
             if by is not None:
-                yield Covered(place, by)
+                yield here, by
             else:
-                earlier.setdefault(_key(match), []).append((place, match))
-
-
-def is_catch_all(match: HttpMatch) -> bool:
-    """Return whether every request of the proxies that the match is for meets it."""
-    return _key(match) == _ALL and not (
-        match.headers
-        or match.without_headers
-        or match.query_params
-        or match.method is not None
-        or match.scheme is not None
-        or match.authority is not None
-    )
+                earlier.setdefault(_key(match), []).append((here, match))
 
 
 _ALL = ("", "")
 
 
 def _key(match: HttpMatch) -> tuple[str, str]:
+    """Return how a match looks at paths: exact, prefix or regex, with `i` where case is ignored."""
     uri = match.uri
     if uri is None or uri == StringMatch() or uri.regex in _PATH_REGEXES_OF_ALL:
         return _ALL
@@ -77,7 +63,8 @@ def _key(match: HttpMatch) -> tuple[str, str]:
     return kind + case, (text or "").lower() if case else text or ""
 
 
-def _keys_that_cover(match: HttpMatch) -> Iterator[tuple[str, str]]:
+def _keys_that_take(match: HttpMatch) -> Iterator[tuple[str, str]]:
+    """Yield the keys of all matches that take every path that this one takes."""
     key = _key(match)
     yield _ALL
     if key == _ALL:
@@ -96,7 +83,10 @@ def _keys_that_cover(match: HttpMatch) -> Iterator[tuple[str, str]]:
 
 
 def _covers(earlier: HttpMatch, later: HttpMatch) -> bool:
-    """Return whether all conditions of a match hold when those of another, of a like path, do."""
+    """Return whether a request that meets `later` meets `earlier` too, apart from its path.
+
+    Conditions are compared as they are written, so that a warning may be missing; none is wrong.
+    """
     return (
         (earlier.port is None or earlier.port == later.port)
         and _sources_cover(earlier, later)
@@ -123,11 +113,7 @@ def _sources_cover(earlier: HttpMatch, later: HttpMatch) -> bool:
             and set(later.gateways) <= set(earlier.gateways)
         )
     return (
-        earlier.source_namespace
-        in (
-            "",
-            later.source_namespace,
-        )
+        earlier.source_namespace in ("", later.source_namespace)
         and earlier.source_labels.items() <= later.source_labels.items()
     )
 
@@ -135,7 +121,26 @@ def _sources_cover(earlier: HttpMatch, later: HttpMatch) -> bool:
 def _within(
     earlier: Mapping[str, StringMatch], later: Mapping[str, StringMatch], *, presence: bool = False
 ) -> bool:
+    """Return whether `later` has all conditions of `earlier`.
+
+    presence: whether an empty condition means that there is a value, whichever it is.
+    """
     return all(
         name in later and (later[name] == condition or (presence and condition == StringMatch()))
         for name, condition in earlier.items()
     )
+
+
+def shadowed_match_warnings(routes: tuple[HttpRoute, ...]) -> Iterator[Finding]:
+    """Yield that matches are never reached; paths start below the spec."""
+    for shadowed, by in _shadowed_matches(routes):
+        path: FieldPath = ("http", shadowed.rule)
+        if shadowed.match is not None:
+            path = (*path, "match", shadowed.match)
+        yield path, f"is never reached: {_named(by)} takes all its requests"
+
+
+def _named(index: MatchIndex) -> str:
+    if index.match is None:
+        return f"rule {index.rule + 1}, which has no match,"
+    return f"match {index.match + 1} of rule {index.rule + 1}"

@@ -1,13 +1,33 @@
-"""The rules of operations on headers, and of names of headers in matches."""
+"""Changes of the headers of requests and responses.
+
+Source: Istio's API, networking/v1; Envoy's header manipulation refuses pseudo-headers and Host.
+"""
 
 from collections.abc import Iterator, Mapping
 
+import msgspec
+
 from istio_config.kinds.checks import is_header_name
+from istio_config.kinds.fields import SpecFields
 from istio_config.kinds.formats import header_value_mistake
-from istio_config.kinds.virtual_service._actions import HttpRewrite
-from istio_config.kinds.virtual_service._destinations import Headers
 from mesh_configfile import FieldPath
 from mesh_configfile.shapes import Finding
+
+
+class HeaderOperations(SpecFields, frozen=True):
+    """Headers that are set, added and removed."""
+
+    set: dict[str, str] = msgspec.field(default_factory=dict)
+    add: dict[str, str] = msgspec.field(default_factory=dict)
+    remove: tuple[str, ...] = ()
+
+
+class Headers(SpecFields, frozen=True):
+    """Changes of the headers of requests and of responses."""
+
+    request: HeaderOperations | None = None
+    response: HeaderOperations | None = None
+
 
 AUTHORITY = ":authority"
 _NAME = "is not the name of a header; it may have letters, digits and !#$%&'*+.^_`|~-"
@@ -19,7 +39,7 @@ def names_authority(name: str) -> bool:
 
 
 def header_name_mistake(name: str) -> str | None:
-    """Return what is wrong with a header's name, or None; pseudo-headers are not looked at."""
+    """Return what is wrong with a header's name, or None; no pseudo-header passes."""
     return None if is_header_name(name) else f'"{name}" {_NAME}'
 
 
@@ -44,23 +64,6 @@ def header_mistakes(headers: Headers | None, path: FieldPath) -> Iterator[Findin
         for index, name in enumerate(operations.remove):
             if (wrong := _name_mistake(name, authority=False)) is not None:
                 yield (*path, side, "remove", index), wrong
-
-
-def authority_mistakes(
-    rewrite: HttpRewrite | None, headers: Headers | None, path: FieldPath
-) -> Iterator[Finding]:
-    """Yield the second and every further place that sets the authority of one request."""
-    taken = "rewrite.authority" if rewrite is not None and rewrite.authority else None
-    if headers is None or headers.request is None:
-        return
-    for operation, values in (("set", headers.request.set), ("add", headers.request.add)):
-        for name in filter(names_authority, values):
-            if taken is not None:
-                yield (
-                    (*path, "headers", "request", operation, name),
-                    f"sets the authority, which {taken} sets too: keep one",
-                )
-            taken = taken or f"headers.request.{operation}.{name}"
 
 
 def _name_mistake(name: str, *, authority: bool) -> str | None:
