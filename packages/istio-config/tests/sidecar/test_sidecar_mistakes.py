@@ -4,14 +4,14 @@ import pytest
 import yaml
 
 from istio_config.kinds.metadata import Metadata
-from istio_config.kinds.sidecar._default_endpoint import (
+from istio_config.kinds.sidecar._egress import EgressHost, parse_egress_host
+from istio_config.kinds.sidecar._ingress import (
     DefaultEndpoint,
     InstanceEndpoint,
     LoopbackEndpoint,
     SocketEndpoint,
     parse_default_endpoint,
 )
-from istio_config.kinds.sidecar._egress_hosts import EgressHost, parse_egress_host
 from istio_config.kinds.sidecar._kind import SIDECAR
 from mesh_configfile import field_name
 

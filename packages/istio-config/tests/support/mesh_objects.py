@@ -13,7 +13,7 @@ from istio_config.kinds.kind import Kind
 from istio_config.kinds.kubernetes._endpoint_slice import ENDPOINT_SLICE
 from istio_config.kinds.kubernetes._pod import POD
 from istio_config.kinds.kubernetes._service import KUBERNETES_SERVICE
-from istio_config.kinds.service_entry._kind import SERVICE_ENTRY
+from istio_config.kinds.service_entry import SERVICE_ENTRY
 from istio_config.kinds.workload_entry import WORKLOAD_ENTRY
 
 

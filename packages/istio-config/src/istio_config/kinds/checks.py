@@ -18,13 +18,19 @@ _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~A-Za-z0-9-]+")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
+def below(path: FieldPath, findings: Iterable[Finding]) -> Iterator[Finding]:
+    """Yield what was found in a section, with the path of the section before the paths in it."""
+    for inner, message in findings:
+        yield path + inner, message
+
+
 def is_dns_label(text: str) -> bool:
     """Return whether this can name a namespace, a port or a subset."""
     return _DNS_LABEL.fullmatch(text) is not None
 
 
 def is_wildcard_host(text: str) -> bool:
-    """Return whether this is a host name, `*`, or a host name whose first label begins with `*`."""
+    """Return whether this is a host name, whose first label may begin with `*`, or be it alone."""
     first, dot, rest = text.partition(".")
     if not first.startswith("*"):
         return is_host(text)

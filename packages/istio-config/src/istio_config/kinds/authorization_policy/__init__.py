@@ -4,21 +4,24 @@ from istio_config.kinds.authorization_policy._conditions import (
     OF_CALLERS,
     OF_REQUESTS,
     Attribute,
+    Condition,
     ConditionKey,
     parse_key,
 )
-from istio_config.kinds.authorization_policy._kind import AUTHORIZATION_POLICY
-from istio_config.kinds.authorization_policy._path_templates import envoy_template, is_template
-from istio_config.kinds.authorization_policy._spec import (
+from istio_config.kinds.authorization_policy._kind import (
+    AUTHORIZATION_POLICY,
     DRY_RUN,
     Action,
     AuthorizationPolicySpec,
-    Condition,
-    Operation,
     Rule,
-    Source,
-    Values,
 )
+from istio_config.kinds.authorization_policy._operations import (
+    Operation,
+    envoy_template,
+    is_template,
+)
+from istio_config.kinds.authorization_policy._sources import Source
+from istio_config.kinds.authorization_policy._values import Values
 
 __all__ = [
     "AUTHORIZATION_POLICY",

@@ -1,14 +1,28 @@
-"""The keys of conditions (`when`), and what their values may be."""
+"""Conditions (`when`): their keys, and what their values may be.
+
+Source: Istio's API, security/v1, and its reference of authorization policy conditions.
+"""
 
 import re
+from collections.abc import Iterator
 from enum import Enum, auto
 from typing import NamedTuple
 
+from istio_config.kinds.authorization_policy._values import (
+    Values,
+    address_mistakes,
+    port_mistakes,
+    service_account_mistakes,
+    value_mistakes,
+)
 from istio_config.kinds.checks import is_header_name
+from istio_config.kinds.fields import SpecFields
+from mesh_configfile import FieldPath
+from mesh_configfile.shapes import Finding
 
 
 class Attribute(Enum):
-    """The thing that a condition looks at."""
+    """What a condition looks at."""
 
     SOURCE_IP = auto()
     REMOTE_IP = auto()
@@ -112,3 +126,41 @@ def parse_key(key: str) -> ConditionKey | None:
     if start.startswith(_FILTERS) and name.startswith("envoy.filters.") and len(names) == 1:
         return ConditionKey(Attribute.FILTER_METADATA, (name, names[0]))
     return None
+
+
+class Condition(SpecFields, frozen=True):
+    """A further condition, on an attribute of callers or requests."""
+
+    key: str = ""
+    values: Values = ()
+    not_values: Values = ()
+
+
+def condition_mistakes(condition: Condition, path: FieldPath, *, custom: bool) -> Iterator[Finding]:
+    """Yield what is wrong with a condition; custom: of a rule that asks a provider."""
+    key = parse_key(condition.key)
+    if not condition.key:
+        yield (*path, "key"), f"is missing; expected one of {', '.join(KEYS)}"
+    elif key is None:
+        yield (
+            (*path, "key"),
+            f'"{condition.key}" is not an attribute; expected one of {", ".join(KEYS)}',
+        )
+    if not condition.values and not condition.not_values:
+        yield path, "has no values and no notValues"
+    for name, values in (("values", condition.values), ("notValues", condition.not_values)):
+        here = (*path, name)
+        yield from value_mistakes(values, here)
+        if key is None:
+            continue
+        if key.attribute in ADDRESSES:
+            yield from address_mistakes(values, here)
+        elif key.attribute is Attribute.DESTINATION_PORT:
+            yield from port_mistakes(values, here)
+        elif key.attribute is Attribute.SERVICE_ACCOUNT:
+            yield from service_account_mistakes(values, here)
+    if custom and key is not None and key.attribute in OF_IDENTITIES:
+        yield (
+            (*path, "key"),
+            "a CUSTOM rule can't look at it: the provider is asked before it is known",
+        )

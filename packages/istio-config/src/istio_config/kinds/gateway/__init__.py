@@ -1,16 +1,15 @@
 """Gateway: the ports that routers open, with their hosts and certificates."""
 
 from istio_config.kinds.gateway._hosts import ServerHost, parse_server_host
-from istio_config.kinds.gateway._kind import GATEWAY
-from istio_config.kinds.gateway._spec import (
-    GatewaySpec,
-    Server,
-    ServerPort,
+from istio_config.kinds.gateway._kind import GATEWAY, GatewaySpec, Server, ServerPort
+from istio_config.kinds.gateway._server_tls import (
+    CIPHERS,
+    MOST_CERTIFICATES,
     ServerTlsSettings,
     TlsMode,
     TlsProtocol,
+    server_tls_mistakes,
 )
-from istio_config.kinds.gateway._tls_rules import CIPHERS, MOST_CERTIFICATES, tls_mistakes
 
 __all__ = [
     "CIPHERS",
@@ -24,5 +23,5 @@ __all__ = [
     "TlsMode",
     "TlsProtocol",
     "parse_server_host",
-    "tls_mistakes",
+    "server_tls_mistakes",
 ]

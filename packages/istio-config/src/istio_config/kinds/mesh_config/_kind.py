@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Iterator
 
-from istio_config.kinds.checks import duration_mistake, export_to_mistakes, is_wildcard_host
+from istio_config.kinds.checks import below, duration_mistake, export_to_mistakes, is_wildcard_host
 from istio_config.kinds.destination_rule import (
     ConnectionPool,
     TcpSettings,
@@ -56,7 +56,7 @@ def _validate(spec: MeshConfigSpec, metadata: Metadata) -> Iterator[Finding]:
     yield from export_to_mistakes(
         spec.default_destination_rule_export_to, "", ("defaultDestinationRuleExportTo",)
     )
-    yield from _below(("localityLbSetting",), locality_mistakes(spec.locality_lb_setting))
+    yield from below(("localityLbSetting",), locality_mistakes(spec.locality_lb_setting))
     yield from _tls(("meshMTLS",), spec.mesh_mtls)
     if spec.mesh_mtls.ecdh_curves:
         yield ("meshMTLS", "ecdhCurves"), "can be set in tlsDefaults only"
@@ -73,18 +73,13 @@ def _validate(spec: MeshConfigSpec, metadata: Metadata) -> Iterator[Finding]:
                 )
     yield from _access_log(spec)
     providers = spec.extension_providers
-    yield from _below(("extensionProviders",), provider_mistakes(providers))
-    yield from _below(("defaultProviders",), default_mistakes(spec.default_providers, providers))
-    yield from _below(("defaultConfig",), proxy_config_mistakes(spec.default_config))
+    yield from below(("extensionProviders",), provider_mistakes(providers))
+    yield from below(("defaultProviders",), default_mistakes(spec.default_providers, providers))
+    yield from below(("defaultConfig",), proxy_config_mistakes(spec.default_config))
 
 
 def _warn(spec: MeshConfigSpec, _metadata: Metadata) -> Iterator[Finding]:
-    yield from _below(("extensionProviders",), provider_warnings(spec.extension_providers))
-
-
-def _below(path: FieldPath, findings: Iterator[Finding]) -> Iterator[Finding]:
-    for inner, message in findings:
-        yield path + inner, message
+    yield from below(("extensionProviders",), provider_warnings(spec.extension_providers))
 
 
 def _trust_domains(spec: MeshConfigSpec) -> Iterator[Finding]:
@@ -154,11 +149,11 @@ def _defaults(spec: MeshConfigSpec) -> Iterator[Finding]:
         return
     path = ("defaultTrafficPolicy",)
     if policy.connection_pool is not None:
-        yield from _below(
+        yield from below(
             (*path, "connectionPool"), connection_pool_mistakes(policy.connection_pool)
         )
     if policy.outlier_detection is not None:
-        yield from _below(
+        yield from below(
             (*path, "outlierDetection"), outlier_detection_mistakes(policy.outlier_detection)
         )
 

@@ -1,9 +1,9 @@
 """RequestAuthentication: its fields, its mistakes, and the key sets (JWKS) that it names."""
 
 from istio_config.kinds.request_authentication._key_sets import KeySetError, check_key_set
-from istio_config.kinds.request_authentication._kind import REQUEST_AUTHENTICATION
-from istio_config.kinds.request_authentication._spec import (
+from istio_config.kinds.request_authentication._kind import (
     MOST_PATIENCE_S,
+    REQUEST_AUTHENTICATION,
     JwtRule,
     RequestAuthenticationSpec,
 )

@@ -1,22 +1,20 @@
 """Sidecar: the part of the mesh that workloads reach, and where their own proxies listen."""
 
-from istio_config.kinds.sidecar._default_endpoint import (
+from istio_config.kinds.sidecar._egress import ANY, EgressHost, EgressListener, parse_egress_host
+from istio_config.kinds.sidecar._ingress import (
+    IngressListener,
     InstanceEndpoint,
     LoopbackEndpoint,
     SocketEndpoint,
     parse_default_endpoint,
 )
-from istio_config.kinds.sidecar._egress_hosts import ANY, EgressHost, parse_egress_host
-from istio_config.kinds.sidecar._kind import SIDECAR
-from istio_config.kinds.sidecar._spec import (
-    CaptureMode,
-    EgressListener,
-    IngressListener,
-    SidecarPort,
+from istio_config.kinds.sidecar._kind import (
+    SIDECAR,
     SidecarSpec,
     SidecarTrafficMode,
     SidecarTrafficPolicy,
 )
+from istio_config.kinds.sidecar._ports import CaptureMode, SidecarPort
 
 __all__ = [
     "SidecarTrafficPolicy",

@@ -1,15 +1,90 @@
-"""Rules on the TLS settings of a gateway's servers: mistakes and warnings.
+"""The TLS of a gateway's servers; Sidecar has the same settings for what comes in.
 
-Ciphers and hashes that Envoy refuses would make it refuse the whole listener.
+Envoy refuses a listener for one wrong hash, and so for all servers of its port.
+
+Source: Istio's API, networking/v1, and its validation.
 """
 
 import base64
 import binascii
 import re
 from collections.abc import Iterator
+from enum import StrEnum
 
-from istio_config.kinds.gateway._spec import ServerTlsSettings, TlsMode, TlsProtocol
+from istio_config.kinds.fields import SpecFields, Text
 from mesh_configfile.shapes import Finding
+
+
+class TlsMode(StrEnum):
+    """How a server treats TLS."""
+
+    PASSTHROUGH = "PASSTHROUGH"
+    SIMPLE = "SIMPLE"
+    MUTUAL = "MUTUAL"
+    AUTO_PASSTHROUGH = "AUTO_PASSTHROUGH"
+    ISTIO_MUTUAL = "ISTIO_MUTUAL"
+    OPTIONAL_MUTUAL = "OPTIONAL_MUTUAL"
+
+    @property
+    def terminates(self) -> bool:
+        """Whether the router itself is the server of the TLS handshake."""
+        return self not in (TlsMode.PASSTHROUGH, TlsMode.AUTO_PASSTHROUGH)
+
+    @property
+    def asks_for_client_certificates(self) -> bool:
+        """Whether a client's certificate is validated by roots of the server's own settings."""
+        return self in (TlsMode.MUTUAL, TlsMode.OPTIONAL_MUTUAL)
+
+
+class TlsProtocol(StrEnum):
+    """A version of TLS."""
+
+    TLS_AUTO = "TLS_AUTO"
+    TLSV1_0 = "TLSV1_0"
+    TLSV1_1 = "TLSV1_1"
+    TLSV1_2 = "TLSV1_2"
+    TLSV1_3 = "TLSV1_3"
+
+
+class ServerCertificate(SpecFields, frozen=True):
+    """One of several certificates of a server, as files at the router."""
+
+    server_certificate: str = ""
+    private_key: str = ""
+    ca_certificates: str = ""
+
+
+class ServerTlsSettings(SpecFields, frozen=True):
+    """The TLS settings of a server."""
+
+    https_redirect: bool = False
+    mode: TlsMode = TlsMode.PASSTHROUGH
+    server_certificate: str = ""
+    private_key: str = ""
+    ca_certificates: str = ""
+    ca_crl: str = ""
+    credential_name: str = ""
+    credential_names: tuple[Text, ...] = ()
+    ca_cert_credential_name: str = ""
+    tls_certificates: tuple[ServerCertificate, ...] = ()
+    subject_alt_names: tuple[Text, ...] = ()
+    verify_certificate_spki: tuple[Text, ...] = ()
+    verify_certificate_hash: tuple[Text, ...] = ()
+    min_protocol_version: TlsProtocol = TlsProtocol.TLS_AUTO
+    max_protocol_version: TlsProtocol = TlsProtocol.TLS_AUTO
+    cipher_suites: tuple[Text, ...] = ()
+    insecure_skip_verify: bool = False
+
+    @property
+    def only_redirects(self) -> bool:
+        """Whether nothing but `httpsRedirect` is set, as on plain HTTP servers."""
+        return self == ServerTlsSettings(https_redirect=True)
+
+    @property
+    def credentials(self) -> tuple[str, ...]:
+        """The names of the secrets that hold the server's certificates."""
+        return self.credential_names or ((self.credential_name,) if self.credential_name else ())
+
 
 CIPHERS = frozenset(
     {
@@ -30,28 +105,26 @@ CIPHERS = frozenset(
     }
 )
 """The cipher suites below TLS 1.3 that Envoy knows."""
-
 MOST_CERTIFICATES = 2
 """Istio's bound on certificates of one server: one with an RSA key, one with an ECDSA key."""
-
 _HASH = re.compile(r"(?:[0-9a-fA-F]{2}:?){31}[0-9a-fA-F]{2}")
 _VERSIONS = tuple(TlsProtocol)
 _OLD = (TlsProtocol.TLSV1_0, TlsProtocol.TLSV1_1)
 _FILES = ("server_certificate", "private_key", "ca_certificates", "ca_crl")
 
 
-def tls_mistakes(tls: ServerTlsSettings) -> Iterator[Finding]:
+def server_tls_mistakes(tls: ServerTlsSettings) -> Iterator[Finding]:
     """Yield what is wrong with the settings of a server that speaks TLS; paths start below them."""
     match tls.mode:
         case TlsMode.SIMPLE | TlsMode.MUTUAL | TlsMode.OPTIONAL_MUTUAL:
-            yield from _sources(tls)
-            yield from _certificates(tls)
-            yield from _roots(tls)
+            yield from _source_mistakes(tls)
+            yield from _certificate_mistakes(tls)
+            yield from _root_mistakes(tls)
         case TlsMode.ISTIO_MUTUAL:
             for name in _given(tls):
                 yield (name,), "mode ISTIO_MUTUAL uses the router's own certificate: remove this"
         case TlsMode.PASSTHROUGH | TlsMode.AUTO_PASSTHROUGH:
-            pass  # certificates there are told by a warning
+            pass  # server_tls_warnings says that certificates have no effect there
     low, high = tls.min_protocol_version, tls.max_protocol_version
     if TlsProtocol.TLS_AUTO not in (low, high) and _VERSIONS.index(low) > _VERSIONS.index(high):
         yield ("minProtocolVersion",), f"{low} is above maxProtocolVersion {high}"
@@ -71,7 +144,7 @@ def tls_mistakes(tls: ServerTlsSettings) -> Iterator[Finding]:
             )
 
 
-def _sources(tls: ServerTlsSettings) -> Iterator[Finding]:
+def _source_mistakes(tls: ServerTlsSettings) -> Iterator[Finding]:
     sources = [
         name
         for name, given in (
@@ -104,7 +177,7 @@ def _sources(tls: ServerTlsSettings) -> Iterator[Finding]:
         )
 
 
-def _certificates(tls: ServerTlsSettings) -> Iterator[Finding]:
+def _certificate_mistakes(tls: ServerTlsSettings) -> Iterator[Finding]:
     if tls.server_certificate and not tls.private_key:
         yield ("privateKey",), "is missing beside serverCertificate"
     if tls.private_key and not tls.server_certificate:
@@ -118,7 +191,7 @@ def _certificates(tls: ServerTlsSettings) -> Iterator[Finding]:
                 yield ("tlsCertificates", index, name), "is missing"
 
 
-def _roots(tls: ServerTlsSettings) -> Iterator[Finding]:
+def _root_mistakes(tls: ServerTlsSettings) -> Iterator[Finding]:
     by_secret = bool(tls.credentials or tls.ca_cert_credential_name)
     if tls.credentials and tls.ca_certificates:
         yield (
@@ -156,8 +229,8 @@ def _is_spki(text: str) -> bool:
         return False
 
 
-def tls_warnings(tls: ServerTlsSettings) -> Iterator[Finding]:
-    """Yield what has no effect, or one that is hardly meant; paths start below the settings."""
+def server_tls_warnings(tls: ServerTlsSettings) -> Iterator[Finding]:
+    """Yield what has no effect, or probably another one than is meant; paths start below."""
     if not tls.mode.terminates:
         for name in _given(tls):
             yield (name,), f"has no effect in mode {tls.mode}, which does not end TLS"

@@ -1,40 +1,108 @@
-"""The mistakes in a ServiceEntry.
+"""ServiceEntry: a service by its host names.
 
-Source: Istio's API reference and its validation.
+Source: Istio's API, networking/v1, and its validation.
 """
 
 from collections.abc import Iterator
+from enum import StrEnum
+
+import msgspec
 
 from istio_config.addresses import is_host, is_ip, is_network, socket_path
 from istio_config.kinds.checks import (
     export_to_mistakes,
     is_dns_label,
     is_wildcard_host,
+    port_name_warning,
     selector_mistakes,
 )
+from istio_config.kinds.fields import Labels, PortNumber, SpecFields, Text
+from istio_config.kinds.kind import Kind
 from istio_config.kinds.metadata import Metadata
 from istio_config.kinds.protocol import PROTOCOL_NAMES, Protocol
-from istio_config.kinds.service_entry._spec import Resolution, ServiceEntrySpec
-from istio_config.kinds.workload_entry import validate_workload_entry
+from istio_config.kinds.workload_entry import (
+    WorkloadEntrySpec,
+    validate_workload_entry,
+    warn_of_workload_entry,
+)
+from istio_config.proxy_ports import proxy_port_warning
 from mesh_configfile.shapes import Finding
+
+
+class Location(StrEnum):
+    """Whether a service is part of the mesh."""
+
+    MESH_EXTERNAL = "MESH_EXTERNAL"
+    MESH_INTERNAL = "MESH_INTERNAL"
+
+
+class Resolution(StrEnum):
+    """How a service's name becomes addresses."""
+
+    NONE = "NONE"
+    STATIC = "STATIC"
+    DNS = "DNS"
+    DNS_ROUND_ROBIN = "DNS_ROUND_ROBIN"
+    DYNAMIC_DNS = "DYNAMIC_DNS"
+
+
+class ServicePort(SpecFields, frozen=True):
+    """A port that clients name."""
+
+    number: PortNumber
+    name: Text
+    protocol: str = ""
+    target_port: PortNumber | None = None
+
+    @property
+    def known_protocol(self) -> Protocol:
+        """The protocol that it declares; its name has no say."""
+        return Protocol.declared(self.protocol)
+
+
+class Selector(SpecFields, frozen=True):
+    """Workloads by their labels (ServiceEntry's workloadSelector)."""
+
+    labels: Labels = msgspec.field(default_factory=dict)
+
+
+class ServiceEntrySpec(SpecFields, frozen=True):
+    """A service by its host names."""
+
+    hosts: tuple[Text, ...]
+    addresses: tuple[Text, ...] = ()
+    ports: tuple[ServicePort, ...] = ()
+    location: Location = Location.MESH_EXTERNAL
+    resolution: Resolution = Resolution.NONE
+    endpoints: tuple[WorkloadEntrySpec, ...] = ()
+    workload_selector: Selector | None = None
+    export_to: tuple[Text, ...] = ()
+    subject_alt_names: tuple[Text, ...] = ()
+
+    @property
+    def is_by_name(self) -> bool:
+        """Whether its endpoints are looked up by DNS."""
+        return self.resolution in (Resolution.DNS, Resolution.DNS_ROUND_ROBIN)
+
 
 _BY_REQUEST = (Protocol.HTTP, Protocol.HTTP2, Protocol.GRPC, Protocol.TLS)
 """The protocols whose requests say which host they are for, as DYNAMIC_DNS needs it."""
+_NO_ADDRESS_LABEL = "networking.istio.io/enable-autoallocate-ip"
 
 
-def mistakes(spec: ServiceEntrySpec, metadata: Metadata) -> Iterator[Finding]:
-    """Yield the mistakes in a ServiceEntry."""
-    yield from _hosts(spec)
-    yield from _addresses(spec)
-    yield from _ports(spec)
+def _mistakes(spec: ServiceEntrySpec, metadata: Metadata) -> Iterator[Finding]:
+    """Yield what is wrong with a ServiceEntry; paths start below its spec."""
+    yield from _host_mistakes(spec)
+    yield from _address_mistakes(spec)
+    yield from _port_mistakes(spec)
     yield from export_to_mistakes(spec.export_to, metadata.namespace)
-    yield from _workloads(spec)
-    yield from _endpoints(spec)
+    yield from _workload_mistakes(spec)
+    yield from _endpoint_mistakes(spec)
     if spec.resolution is Resolution.DYNAMIC_DNS:
-        yield from _dynamic(spec)
+        yield from _dynamic_dns_mistakes(spec)
 
 
-def _hosts(spec: ServiceEntrySpec) -> Iterator[Finding]:
+def _host_mistakes(spec: ServiceEntrySpec) -> Iterator[Finding]:
     if not spec.hosts:
         yield ("hosts",), "must name at least one host"
     for index, host in enumerate(spec.hosts):
@@ -53,7 +121,7 @@ def _hosts(spec: ServiceEntrySpec) -> Iterator[Finding]:
             )
 
 
-def _addresses(spec: ServiceEntrySpec) -> Iterator[Finding]:
+def _address_mistakes(spec: ServiceEntrySpec) -> Iterator[Finding]:
     for index, address in enumerate(spec.addresses):
         if is_ip(address):
             continue
@@ -69,7 +137,7 @@ def _addresses(spec: ServiceEntrySpec) -> Iterator[Finding]:
             )
 
 
-def _ports(spec: ServiceEntrySpec) -> Iterator[Finding]:
+def _port_mistakes(spec: ServiceEntrySpec) -> Iterator[Finding]:
     numbers: set[int] = set()
     names: set[str] = set()
     for index, port in enumerate(spec.ports):
@@ -102,7 +170,7 @@ def _ports(spec: ServiceEntrySpec) -> Iterator[Finding]:
         names.add(port.name)
 
 
-def _workloads(spec: ServiceEntrySpec) -> Iterator[Finding]:
+def _workload_mistakes(spec: ServiceEntrySpec) -> Iterator[Finding]:
     selector = spec.workload_selector
     if selector is None:
         return
@@ -113,7 +181,7 @@ def _workloads(spec: ServiceEntrySpec) -> Iterator[Finding]:
     yield from selector_mistakes(selector.labels, ("workloadSelector", "labels"))
 
 
-def _endpoints(spec: ServiceEntrySpec) -> Iterator[Finding]:
+def _endpoint_mistakes(spec: ServiceEntrySpec) -> Iterator[Finding]:
     if spec.endpoints and spec.resolution is Resolution.NONE:
         yield ("endpoints",), "resolution NONE takes no endpoints; use STATIC or DNS"
     if len(spec.endpoints) > 1 and spec.resolution is Resolution.DNS_ROUND_ROBIN:
@@ -126,7 +194,7 @@ def _endpoints(spec: ServiceEntrySpec) -> Iterator[Finding]:
         place = ("endpoints", index)
         for path, message in validate_workload_entry(endpoint):
             yield place + path, message
-        if (wrong := _unlike(spec, endpoint.address)) is not None:
+        if (wrong := _address_mistake(spec, endpoint.address)) is not None:
             yield (*place, "address"), wrong
         for port in endpoint.ports:
             if port not in names:
@@ -136,8 +204,8 @@ def _endpoints(spec: ServiceEntrySpec) -> Iterator[Finding]:
                 )
 
 
-def _unlike(spec: ServiceEntrySpec, address: str) -> str | None:
-    """Return why a well-formed address does not go with the resolution, or with the ports."""
+def _address_mistake(spec: ServiceEntrySpec, address: str) -> str | None:
+    """Return why a valid address does not fit the resolution or the ports, or None."""
     if socket_path(address) is not None:
         if spec.is_by_name:
             return (
@@ -154,7 +222,7 @@ def _unlike(spec: ServiceEntrySpec, address: str) -> str | None:
     return None
 
 
-def _dynamic(spec: ServiceEntrySpec) -> Iterator[Finding]:
+def _dynamic_dns_mistakes(spec: ServiceEntrySpec) -> Iterator[Finding]:
     for index, host in enumerate(spec.hosts):
         if not host.startswith("*"):
             yield (
@@ -175,3 +243,64 @@ def _dynamic(spec: ServiceEntrySpec) -> Iterator[Finding]:
                     f"be one of {', '.join(_BY_REQUEST)}"
                 ),
             )
+
+
+def _warnings(spec: ServiceEntrySpec, metadata: Metadata) -> Iterator[Finding]:
+    """Yield what is accepted and probably not meant; paths start below the spec."""
+    for index, host in enumerate(spec.hosts):
+        if host.startswith("*") and not host.startswith("*."):
+            yield (
+                ("hosts", index),
+                (
+                    f'"{host}" has every host that ends in "{host[1:]}"; hosts below a domain are '
+                    '"*." and its name'
+                ),
+            )
+    if spec.resolution is Resolution.NONE and spec.workload_selector is not None:
+        yield (
+            ("workloadSelector",),
+            "resolution NONE leads to where a connection was going: no workload is looked for",
+        )
+    for index, port in enumerate(spec.ports):
+        undeclared = port_name_warning(port.protocol, port.name, elsewhere=", elsewhere it is TCP")
+        if undeclared is not None:
+            yield ("ports", index, "name"), undeclared
+        field = "targetPort" if port.target_port is not None else "number"
+        if (warning := proxy_port_warning(port.target_port or port.number)) is not None:
+            yield ("ports", index, field), warning
+        if _without_address(spec, metadata) and not _says_its_host(port.known_protocol):
+            yield (
+                ("ports", index),
+                (
+                    f"the service has no address, so port {port.number} of every address leads "
+                    "to it unless another service comes first; give it addresses"
+                ),
+            )
+    for index, endpoint in enumerate(spec.endpoints):
+        for path, message in warn_of_workload_entry(endpoint):
+            yield ("endpoints", index, *path), message
+
+
+def _without_address(spec: ServiceEntrySpec, metadata: Metadata) -> bool:
+    """Return whether a service has no address, and gets none allocated."""
+    if spec.addresses or spec.resolution is Resolution.DYNAMIC_DNS:
+        return False
+    return (
+        spec.resolution is Resolution.NONE
+        or metadata.labels.get(_NO_ADDRESS_LABEL) == "false"
+        or any(host.startswith("*") for host in spec.hosts)
+    )
+
+
+def _says_its_host(protocol: Protocol) -> bool:
+    return protocol.is_http or protocol.is_tls or protocol is Protocol.UDP
+
+
+SERVICE_ENTRY = Kind(
+    name="ServiceEntry",
+    group="networking.istio.io",
+    versions=("v1", "v1beta1", "v1alpha3"),
+    spec=ServiceEntrySpec,
+    validate=_mistakes,
+    warn=_warnings,
+)
