@@ -2,7 +2,7 @@
 
 import yaml
 
-from istio_config.kinds.gateway_api._kinds import GATEWAY_API_KINDS
+from istio_config.kinds.gateway_api import GATEWAY_API_KINDS
 from istio_config.kinds.metadata import Metadata
 from mesh_configfile import field_name
 

@@ -50,7 +50,7 @@ _IDENTITIES = ("principals", "requestPrincipals", "namespaces", "serviceAccounts
 _UNKNOWN_TO_CUSTOM = frozenset(
     name for each in _IDENTITIES for name in (each, f"not{each[0].upper()}{each[1:]}")
 )
-"""Istio's validation refuses them with CUSTOM: who calls is found out after the provider is asked."""
+"""Istio's validation refuses them with CUSTOM: a provider is asked before the caller is known."""
 
 
 def source_mistakes(source: Source | None, path: FieldPath, *, custom: bool) -> Iterator[Finding]:

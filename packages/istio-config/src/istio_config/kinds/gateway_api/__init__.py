@@ -1,25 +1,29 @@
 """The Kubernetes Gateway API: gateways, the routes that attach to them, grants of references."""
 
-from istio_config.kinds.gateway_api._connection_routes import TcpRouteSpec, TlsRouteSpec
-from istio_config.kinds.gateway_api._gateway import (
-    HTTP,
-    HTTPS,
-    TCP,
-    TLS,
-    TLS_TERMINATE_MODE,
-    From,
-    GatewaySpec,
-    LabelSelector,
-    Listener,
-    Operator,
-    Requirement,
+from typing import Any
+
+from istio_config.kinds.gateway_api._connection_routes import (
+    TCP_ROUTE,
+    TLS_ROUTE,
+    TcpRouteSpec,
+    TlsRouteSpec,
 )
+from istio_config.kinds.gateway_api._filters import (
+    Cors,
+    GrpcFilter,
+    HttpFilter,
+    Redirect,
+    UrlRewrite,
+)
+from istio_config.kinds.gateway_api._gateway import GATEWAY, GatewaySpec
 from istio_config.kinds.gateway_api._gateway_class import (
     CONTROLLER,
     DEFAULT_CLASS,
+    GATEWAY_CLASS,
     GatewayClassSpec,
 )
 from istio_config.kinds.gateway_api._grpc_route import (
+    GRPC_ROUTE,
     GrpcBackend,
     GrpcMatch,
     GrpcRouteSpec,
@@ -27,14 +31,8 @@ from istio_config.kinds.gateway_api._grpc_route import (
     MethodMatch,
 )
 from istio_config.kinds.gateway_api._headers import HeaderFilter, MatchType, ValueMatch
-from istio_config.kinds.gateway_api._http_filters import (
-    Cors,
-    GrpcFilter,
-    HttpFilter,
-    Redirect,
-    UrlRewrite,
-)
 from istio_config.kinds.gateway_api._http_route import (
+    HTTP_ROUTE,
     HttpBackend,
     HttpMatch,
     HttpRouteSpec,
@@ -42,15 +40,38 @@ from istio_config.kinds.gateway_api._http_route import (
     PathMatch,
     PathType,
 )
-from istio_config.kinds.gateway_api._kinds import GATEWAY_API_KINDS
+from istio_config.kinds.gateway_api._listeners import (
+    HTTP,
+    HTTPS,
+    TCP,
+    TLS,
+    TLS_TERMINATE_MODE,
+    From,
+    LabelSelector,
+    Listener,
+    Operator,
+    Requirement,
+)
 from istio_config.kinds.gateway_api._names import GROUP, seconds
-from istio_config.kinds.gateway_api._reference_grant import ReferenceGrantSpec
+from istio_config.kinds.gateway_api._reference_grant import REFERENCE_GRANT, ReferenceGrantSpec
 from istio_config.kinds.gateway_api._references import (
     ISTIO,
     BackendObjectReference,
     BackendReference,
     ParentReference,
 )
+from istio_config.kinds.kind import Kind
+
+GATEWAY_API_KINDS: tuple[Kind[Any], ...] = (
+    GATEWAY_CLASS,
+    GATEWAY,
+    HTTP_ROUTE,
+    GRPC_ROUTE,
+    TLS_ROUTE,
+    TCP_ROUTE,
+    REFERENCE_GRANT,
+)
+"""The kinds of the Gateway API that have an effect."""
 
 __all__ = [
     "BackendObjectReference",

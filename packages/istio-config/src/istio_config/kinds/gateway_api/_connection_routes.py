@@ -10,14 +10,14 @@ from istio_config.kinds.gateway_api._names import GROUP
 from istio_config.kinds.gateway_api._references import (
     BackendReference,
     ParentReference,
-    check_backends,
-    check_parents,
+    connection_backend_mistakes,
+    parent_mistakes,
 )
-from istio_config.kinds.gateway_api._route_rules import (
-    check_hostnames,
-    check_rules,
-    lacking_default_gateways,
-    without_parents,
+from istio_config.kinds.gateway_api._routes import (
+    default_gateway_lacks,
+    hostname_mistakes,
+    parent_warnings,
+    rule_list_mistakes,
 )
 from istio_config.kinds.kind import Kind
 from istio_config.kinds.metadata import Metadata
@@ -48,11 +48,11 @@ class TcpRouteSpec(SpecFields, frozen=True):
     use_default_gateways: str = "None"
 
 
-def _validate(spec: TlsRouteSpec | TcpRouteSpec, _metadata: Metadata) -> Iterator[Finding]:
-    yield from check_parents(spec.parent_refs)
+def _mistakes(spec: TlsRouteSpec | TcpRouteSpec, _metadata: Metadata) -> Iterator[Finding]:
+    yield from parent_mistakes(spec.parent_refs)
     if isinstance(spec, TlsRouteSpec):
-        yield from check_hostnames(spec.hostnames)
-    yield from check_rules([each.name for each in spec.rules], least=1)
+        yield from hostname_mistakes(spec.hostnames)
+    yield from rule_list_mistakes([each.name for each in spec.rules], least=1)
     if len(spec.rules) > 1:
         yield (
             ("rules", 1),
@@ -62,15 +62,15 @@ def _validate(spec: TlsRouteSpec | TcpRouteSpec, _metadata: Metadata) -> Iterato
         place = ("rules", index)
         if not rule.backend_refs:
             yield (*place, "backendRefs"), "must have one entry at least"
-        yield from check_backends(rule.backend_refs, place)
+        yield from connection_backend_mistakes(rule.backend_refs, place)
 
 
 def _lacks(spec: TlsRouteSpec | TcpRouteSpec, _metadata: Metadata) -> Iterator[Finding]:
-    yield from lacking_default_gateways(spec.use_default_gateways)
+    yield from default_gateway_lacks(spec.use_default_gateways)
 
 
-def _warn(spec: TlsRouteSpec | TcpRouteSpec, _metadata: Metadata) -> Iterator[Finding]:
-    yield from without_parents(spec.parent_refs)
+def _warnings(spec: TlsRouteSpec | TcpRouteSpec, _metadata: Metadata) -> Iterator[Finding]:
+    yield from parent_warnings(spec.parent_refs)
 
 
 TLS_ROUTE = Kind(
@@ -78,8 +78,8 @@ TLS_ROUTE = Kind(
     group=GROUP,
     versions=("v1", "v1alpha3", "v1alpha2"),
     spec=TlsRouteSpec,
-    validate=_validate,
-    warn=_warn,
+    validate=_mistakes,
+    warn=_warnings,
     lacks=_lacks,
 )
 TCP_ROUTE = Kind(
@@ -87,7 +87,7 @@ TCP_ROUTE = Kind(
     group=GROUP,
     versions=("v1", "v1alpha2"),
     spec=TcpRouteSpec,
-    validate=_validate,
-    warn=_warn,
+    validate=_mistakes,
+    warn=_warnings,
     lacks=_lacks,
 )

@@ -1,117 +1,26 @@
-"""Gateway: the ports of a router, the certificates there, and the routes that may attach.
+"""Gateway: a router with its listeners and addresses.
 
 Source: the Gateway API, v1.
 """
 
-from enum import StrEnum
+from collections.abc import Iterator
 
 import msgspec
 
-from istio_config.kinds.fields import Labels, PortNumber, SpecFields, Text, Unchecked
+from istio_config.addresses import is_ip
+from istio_config.kinds.fields import Labels, SpecFields, Text, Unchecked
 from istio_config.kinds.gateway_api._gateway_class import ParametersReference
-from istio_config.kinds.gateway_api._names import GROUP
+from istio_config.kinds.gateway_api._listeners import (
+    From,
+    LabelSelector,
+    Listener,
+    listener_mistakes,
+)
+from istio_config.kinds.gateway_api._names import GROUP, wrong_hostname, wrong_section_name
 from istio_config.kinds.gateway_api._references import ObjectReference
-
-HTTP, HTTPS, TLS, TCP, UDP = "HTTP", "HTTPS", "TLS", "TCP", "UDP"
-PROTOCOLS = (HTTP, HTTPS, TLS, TCP, UDP)
-TLS_TERMINATE_MODE = "gateway.istio.io/tls-terminate-mode"
-"""Istio's option of a listener: MUTUAL, ISTIO_MUTUAL or SIMPLE."""
-
-
-class TlsMode(StrEnum):
-    """Where TLS ends: at the router, or behind it."""
-
-    TERMINATE = "Terminate"
-    PASSTHROUGH = "Passthrough"
-
-
-class FrontendValidation(SpecFields, frozen=True):
-    """The roots that certificates of clients are validated with."""
-
-    ca_certificate_refs: tuple[ObjectReference, ...] = ()
-    mode: str = ""
-
-
-class ListenerTls(SpecFields, frozen=True):
-    """TLS at a listener."""
-
-    mode: TlsMode | None = None
-    certificate_refs: tuple[ObjectReference, ...] = ()
-    options: Labels = msgspec.field(default_factory=dict)
-    frontend_validation: FrontendValidation | None = None
-
-
-class From(StrEnum):
-    """The namespaces whose routes may attach."""
-
-    ALL = "All"
-    SAME = "Same"
-    SELECTOR = "Selector"
-    NONE = "None"
-
-
-class Operator(StrEnum):
-    """A relation of a label to values."""
-
-    IN = "In"
-    NOT_IN = "NotIn"
-    EXISTS = "Exists"
-    DOES_NOT_EXIST = "DoesNotExist"
-
-
-class Requirement(SpecFields, frozen=True):
-    """A condition on one label."""
-
-    key: Text
-    operator: Operator
-    values: tuple[str, ...] = ()
-
-
-class LabelSelector(SpecFields, frozen=True):
-    """Conditions on labels, all of which must hold."""
-
-    match_labels: Labels = msgspec.field(default_factory=dict)
-    match_expressions: tuple[Requirement, ...] = ()
-
-
-class RouteNamespaces(SpecFields, frozen=True):
-    """The namespaces whose routes may attach, by their labels if so."""
-
-    from_: From = From.SAME
-    selector: LabelSelector | None = None
-
-
-class RouteKind(SpecFields, frozen=True):
-    """A kind of routes."""
-
-    kind: Text
-    group: str = GROUP
-
-
-class AllowedRoutes(SpecFields, frozen=True):
-    """The routes that may attach to a listener."""
-
-    namespaces: RouteNamespaces = RouteNamespaces()
-    kinds: tuple[RouteKind, ...] = ()
-    """Empty: those that fit the listener's protocol."""
-
-
-class Listener(SpecFields, frozen=True):
-    """A port of the router, for one host name or all."""
-
-    name: Text
-    port: PortNumber
-    protocol: Text
-    hostname: str | None = None
-    tls: ListenerTls | None = None
-    allowed_routes: AllowedRoutes = AllowedRoutes()
-
-    @property
-    def terminates(self) -> bool:
-        """Whether TLS ends at this listener."""
-        if self.protocol not in (HTTPS, TLS):
-            return False
-        return self.tls is None or self.tls.mode is not TlsMode.PASSTHROUGH
+from istio_config.kinds.kind import Kind
+from istio_config.kinds.metadata import Metadata
+from mesh_configfile.shapes import Finding
 
 
 class GatewayAddress(SpecFields, frozen=True):
@@ -173,3 +82,106 @@ class GatewaySpec(SpecFields, frozen=True):
     allowed_listeners: AllowedListeners | None = None
     tls: GatewayTls | None = None
     default_scope: str = "None"
+
+
+_MOST_LISTENERS = 64
+_MOST_ADDRESSES = 16
+_UNSUPPORTED = "is not supported here; remove it"
+
+
+def _mistakes(spec: GatewaySpec, _metadata: Metadata) -> Iterator[Finding]:
+    if not 1 <= len(spec.listeners) <= _MOST_LISTENERS:
+        yield (
+            ("listeners",),
+            f"must have 1 to {_MOST_LISTENERS} entries, it has {len(spec.listeners)}",
+        )
+    names: set[str] = set()
+    distinct: dict[tuple[int, str, str], str] = {}
+    for index, each in enumerate(spec.listeners):
+        place = ("listeners", index)
+        if text := wrong_section_name(each.name):
+            yield (*place, "name"), text
+        if each.name in names:
+            yield (*place, "name"), f'the name "{each.name}" is given twice'
+        names.add(each.name)
+        key = each.port, each.protocol, each.hostname or ""
+        other = distinct.setdefault(key, each.name)
+        if other != each.name:
+            yield (
+                place,
+                (
+                    f"has the port, the protocol and the hostname of the listener {other}; "
+                    "keep one, or give it another of the three"
+                ),
+            )
+        yield from listener_mistakes(each, place)
+    yield from _address_mistakes(spec.addresses)
+    yield from _unsupported_mistakes(spec)
+
+
+def _address_mistakes(addresses: tuple[GatewayAddress, ...]) -> Iterator[Finding]:
+    if len(addresses) > _MOST_ADDRESSES:
+        yield ("addresses",), f"has {len(addresses)} entries; {_MOST_ADDRESSES} are allowed"
+    seen: set[tuple[str, str]] = set()
+    for index, each in enumerate(addresses):
+        place = ("addresses", index, "value")
+        if each.value and (each.type, each.value) in seen:
+            yield place, f'the address "{each.value}" is given twice'
+        seen.add((each.type, each.value))
+        if each.type == "IPAddress":
+            if each.value and not is_ip(each.value):
+                yield place, f'"{each.value}" is not an IP address'
+        elif each.type != "Hostname":
+            yield (
+                ("addresses", index, "type"),
+                f'"{each.type}" is not supported here; use Hostname or IPAddress',
+            )
+        elif each.value and (text := wrong_hostname(each.value, allow_wildcard=False)):
+            yield place, text
+
+
+def _unsupported_mistakes(spec: GatewaySpec) -> Iterator[Finding]:
+    if spec.backend_tls is not None:
+        yield ("backendTLS",), _UNSUPPORTED
+    if spec.tls is not None:
+        yield ("tls",), _UNSUPPORTED
+
+
+def _lacks(spec: GatewaySpec, _metadata: Metadata) -> Iterator[Finding]:
+    if spec.default_scope != "None":
+        yield ("defaultScope",), "a default Gateway is not supported yet"
+    allowed = spec.allowed_listeners
+    if allowed is not None and allowed.namespaces.from_ is not From.NONE:
+        yield ("allowedListeners",), "ListenerSet is not supported yet"
+
+
+def _warnings(spec: GatewaySpec, _metadata: Metadata) -> Iterator[Finding]:
+    if spec.infrastructure is not None:
+        yield ("infrastructure",), "has no effect: no proxies are deployed here"
+    for index, each in enumerate(spec.addresses):
+        if each.type == "IPAddress":
+            yield (
+                ("addresses", index),
+                (
+                    "has no effect: the routers' own addresses are those they listen on; "
+                    "a Hostname names the service of the routers"
+                ),
+            )
+    for index, listener in enumerate(spec.listeners):
+        allowed = listener.allowed_routes.namespaces
+        if allowed.selector is not None and allowed.from_ is not From.SELECTOR:
+            yield (
+                ("listeners", index, "allowedRoutes", "namespaces", "selector"),
+                f"has no effect: from is {allowed.from_.value}, not Selector",
+            )
+
+
+GATEWAY = Kind(
+    name="Gateway",
+    group=GROUP,
+    versions=("v1", "v1beta1"),
+    spec=GatewaySpec,
+    validate=_mistakes,
+    warn=_warnings,
+    lacks=_lacks,
+)

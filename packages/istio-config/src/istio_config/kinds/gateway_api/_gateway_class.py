@@ -13,10 +13,9 @@ from istio_config.kinds.metadata import Metadata
 from mesh_configfile.shapes import Finding
 
 CONTROLLER = "istio.io/gateway-controller"
-"""The controller's name of Istio, which this control plane takes the part of."""
+"""Istio's name as a controller, under which this control plane serves Gateways."""
 DEFAULT_CLASS = "istio"
-"""The class that Istio makes by itself."""
-
+"""The class that Istio creates, which is known without an object."""
 _CONTROLLER = re.compile(r"[a-z0-9]([-.a-z0-9]*[a-z0-9])?/[A-Za-z0-9/\-._~%!$&'()*+,;=:]+")
 
 
@@ -37,7 +36,7 @@ class GatewayClassSpec(SpecFields, frozen=True):
     description: str | None = None
 
 
-def _validate(spec: GatewayClassSpec, _metadata: Metadata) -> Iterator[Finding]:
+def _mistakes(spec: GatewayClassSpec, _metadata: Metadata) -> Iterator[Finding]:
     if len(spec.controller_name) > 253 or not _CONTROLLER.fullmatch(spec.controller_name):
         yield (
             ("controllerName",),
@@ -47,7 +46,7 @@ def _validate(spec: GatewayClassSpec, _metadata: Metadata) -> Iterator[Finding]:
         yield ("description",), "is longer than 64 characters"
 
 
-def _warn(spec: GatewayClassSpec, _metadata: Metadata) -> Iterator[Finding]:
+def _warnings(spec: GatewayClassSpec, _metadata: Metadata) -> Iterator[Finding]:
     if spec.controller_name != CONTROLLER:
         yield (
             ("controllerName",),
@@ -65,6 +64,6 @@ GATEWAY_CLASS = Kind(
     group=GROUP,
     versions=("v1", "v1beta1"),
     spec=GatewayClassSpec,
-    validate=_validate,
-    warn=_warn,
+    validate=_mistakes,
+    warn=_warnings,
 )

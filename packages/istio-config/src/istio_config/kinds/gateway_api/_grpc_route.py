@@ -8,27 +8,27 @@ from collections.abc import Iterator
 
 from istio_config.kinds._regular_expressions import Expression, cost_mistakes, regex_mistake
 from istio_config.kinds.fields import SpecFields, Text, Unchecked
-from istio_config.kinds.gateway_api._filter_rules import check_filters
+from istio_config.kinds.gateway_api._filters import GrpcFilter
+from istio_config.kinds.gateway_api._filters_rules import filter_mistakes
 from istio_config.kinds.gateway_api._headers import (
     MatchType,
     ValueMatch,
-    check_matches,
-    expressions_of,
+    value_match_expressions,
+    value_match_mistakes,
 )
-from istio_config.kinds.gateway_api._http_filters import GrpcFilter
 from istio_config.kinds.gateway_api._names import GROUP
 from istio_config.kinds.gateway_api._references import (
     MAX_BACKENDS,
     BackendReference,
     ParentReference,
-    check_backend,
-    check_parents,
+    backend_mistakes,
+    parent_mistakes,
 )
-from istio_config.kinds.gateway_api._route_rules import (
-    check_hostnames,
-    check_rules,
-    lacking_in_requests,
-    vain_in_requests,
+from istio_config.kinds.gateway_api._routes import (
+    hostname_mistakes,
+    request_route_lacks,
+    request_route_warnings,
+    rule_list_mistakes,
 )
 from istio_config.kinds.kind import Kind
 from istio_config.kinds.metadata import Metadata
@@ -84,14 +84,14 @@ class GrpcRouteSpec(SpecFields, frozen=True):
     rules: tuple[GrpcRule, ...] = ()
 
 
-def _validate(spec: GrpcRouteSpec, _metadata: Metadata) -> Iterator[Finding]:
-    yield from check_parents(spec.parent_refs)
-    yield from check_hostnames(spec.hostnames)
-    yield from check_rules(
+def _mistakes(spec: GrpcRouteSpec, _metadata: Metadata) -> Iterator[Finding]:
+    yield from parent_mistakes(spec.parent_refs)
+    yield from hostname_mistakes(spec.hostnames)
+    yield from rule_list_mistakes(
         [each.name for each in spec.rules], [len(each.matches) for each in spec.rules]
     )
     for index, rule in enumerate(spec.rules):
-        yield from _check_rule(rule, ("rules", index))
+        yield from _rule_mistakes(rule, ("rules", index))
     yield from cost_mistakes(_expressions(spec))
 
 
@@ -102,19 +102,19 @@ def _expressions(spec: GrpcRouteSpec) -> Iterator[Expression]:
             if match.method is not None and match.method.type is MatchType.REGULAR_EXPRESSION:
                 text = (match.method.service or "") + (match.method.method or "")
                 yield Expression((*place, "method"), text)
-            yield from expressions_of(match.headers, (*place, "headers"))
+            yield from value_match_expressions(match.headers, (*place, "headers"))
 
 
-def _check_rule(rule: GrpcRule, place: FieldPath) -> Iterator[Finding]:
+def _rule_mistakes(rule: GrpcRule, place: FieldPath) -> Iterator[Finding]:
     for index, match in enumerate(rule.matches):
         path = (*place, "matches", index)
         if match.method is not None:
-            yield from _check_method(match.method, (*path, "method"))
-        yield from check_matches(match.headers, (*path, "headers"))
+            yield from _method_mistakes(match.method, (*path, "method"))
+        yield from value_match_mistakes(match.headers, (*path, "headers"))
         for number, each in enumerate(match.headers):
             if each.type is MatchType.REGULAR_EXPRESSION and (text := regex_mistake(each.value)):
                 yield (*path, "headers", number, "value"), text
-    yield from check_filters(rule.filters, (*place, "filters"))
+    yield from filter_mistakes(rule.filters, (*place, "filters"))
     if len(rule.backend_refs) > MAX_BACKENDS:
         yield (
             (*place, "backendRefs"),
@@ -122,11 +122,11 @@ def _check_rule(rule: GrpcRule, place: FieldPath) -> Iterator[Finding]:
         )
     for index, backend in enumerate(rule.backend_refs):
         where = (*place, "backendRefs", index)
-        yield from check_backend(backend, where)
-        yield from check_filters(backend.filters, (*where, "filters"), of_backend=True)
+        yield from backend_mistakes(backend, where)
+        yield from filter_mistakes(backend.filters, (*where, "filters"), of_backend=True)
 
 
-def _check_method(match: MethodMatch, place: FieldPath) -> Iterator[Finding]:
+def _method_mistakes(match: MethodMatch, place: FieldPath) -> Iterator[Finding]:
     if not match.service and not match.method:
         yield place, "needs a service, a method or both"
     for field, value, pattern in (
@@ -149,7 +149,7 @@ GRPC_ROUTE = Kind(
     group=GROUP,
     versions=("v1", "v1alpha2"),
     spec=GrpcRouteSpec,
-    validate=_validate,
-    warn=vain_in_requests,
-    lacks=lacking_in_requests,
+    validate=_mistakes,
+    warn=request_route_warnings,
+    lacks=request_route_lacks,
 )

@@ -47,7 +47,7 @@ class HeaderFilter(SpecFields, frozen=True):
     remove: tuple[str, ...] = ()
 
 
-def check_matches(matches: Sequence[ValueMatch], place: FieldPath) -> Iterator[Finding]:
+def value_match_mistakes(matches: Sequence[ValueMatch], place: FieldPath) -> Iterator[Finding]:
     """Yield what is wrong with the conditions on headers or on query parameters."""
     if len(matches) > MOST:
         yield place, f"has {len(matches)} entries; {MOST} are allowed"
@@ -62,21 +62,23 @@ def check_matches(matches: Sequence[ValueMatch], place: FieldPath) -> Iterator[F
         names.add(each.name)
 
 
-def expressions_of(matches: Sequence[ValueMatch], place: FieldPath) -> Iterator[Expression]:
+def value_match_expressions(
+    matches: Sequence[ValueMatch], place: FieldPath
+) -> Iterator[Expression]:
     """Yield the regular expressions in conditions."""
     for index, each in enumerate(matches):
         if each.type is MatchType.REGULAR_EXPRESSION:
             yield Expression((*place, index, "value"), each.value)
 
 
-def check_filter(changes: HeaderFilter, place: FieldPath) -> Iterator[Finding]:
+def header_filter_mistakes(changes: HeaderFilter, place: FieldPath) -> Iterator[Finding]:
     """Yield what is wrong with changes of headers."""
     for field, headers in (("set", changes.set), ("add", changes.add)):
         if len(headers) > MOST:
             yield (*place, field), f"has {len(headers)} entries; {MOST} are allowed"
         names: set[str] = set()
         for index, each in enumerate(headers):
-            yield from _check_name(each.name, names, (*place, field, index, "name"))
+            yield from _name_mistakes(each.name, names, (*place, field, index, "name"))
             if not each.value:
                 yield (*place, field, index, "value"), "must not be empty"
             elif len(each.value) > _LONGEST_VALUE:
@@ -88,10 +90,10 @@ def check_filter(changes: HeaderFilter, place: FieldPath) -> Iterator[Finding]:
                 yield (*place, field, index, "value"), "must be one line of text"
     removed: set[str] = set()
     for index, name in enumerate(changes.remove):
-        yield from _check_name(name, removed, (*place, "remove", index))
+        yield from _name_mistakes(name, removed, (*place, "remove", index))
 
 
-def _check_name(name: str, names: set[str], place: FieldPath) -> Iterator[Finding]:
+def _name_mistakes(name: str, names: set[str], place: FieldPath) -> Iterator[Finding]:
     if text := wrong_header_name(name):
         yield place, text
     if name in names:

@@ -1,11 +1,13 @@
-"""The forms of names, hosts and durations in the Gateway API, with what is told of others."""
+"""Names, hosts and durations as the Gateway API spells them, and what is wrong with others.
+
+Source: the validation of the Gateway API's CRDs.
+"""
 
 import re
 
 from mesh_configfile import Duration
 
 GROUP = "gateway.networking.k8s.io"
-
 _LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _NAMESPACE = re.compile(_LABEL)
 _SUBDOMAIN = re.compile(rf"{_LABEL}(\.{_LABEL})*")
@@ -68,5 +70,5 @@ def wrong_duration(text: str) -> str | None:
 
 
 def seconds(text: str) -> Duration:
-    """Read a duration without `wrong_duration`."""
+    """Read a valid duration (`wrong_duration`)."""
     return Duration.parse(text)

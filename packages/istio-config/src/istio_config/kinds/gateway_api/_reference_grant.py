@@ -38,19 +38,19 @@ class ReferenceGrantSpec(SpecFields, frozen=True):
     to: tuple[GrantTo, ...]
 
 
-def _validate(spec: ReferenceGrantSpec, _metadata: Metadata) -> Iterator[Finding]:
+def _mistakes(spec: ReferenceGrantSpec, _metadata: Metadata) -> Iterator[Finding]:
     for field, count in (("from", len(spec.from_)), ("to", len(spec.to))):
         if not 1 <= count <= _MOST:
             yield (field,), f"must have 1 to {_MOST} entries, it has {count}"
     for index, each in enumerate(spec.from_):
         if text := wrong_namespace(each.namespace):
             yield ("from", index, "namespace"), text
-        yield from _check_kind(each, ("from", index))
+        yield from _kind_mistakes(each, ("from", index))
     for index, to in enumerate(spec.to):
-        yield from _check_kind(to, ("to", index))
+        yield from _kind_mistakes(to, ("to", index))
 
 
-def _check_kind(entry: GrantFrom | GrantTo, place: FieldPath) -> Iterator[Finding]:
+def _kind_mistakes(entry: GrantFrom | GrantTo, place: FieldPath) -> Iterator[Finding]:
     if text := wrong_group(entry.group):
         yield (*place, "group"), text
     if text := wrong_kind(entry.kind):
@@ -62,5 +62,5 @@ REFERENCE_GRANT = Kind(
     group=GROUP,
     versions=("v1", "v1beta1", "v1alpha2"),
     spec=ReferenceGrantSpec,
-    validate=_validate,
+    validate=_mistakes,
 )

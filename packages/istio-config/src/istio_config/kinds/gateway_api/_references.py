@@ -78,14 +78,14 @@ class LocalReference(SpecFields, frozen=True):
     name: Text
 
 
-def check_parents(parents: Sequence[ParentReference]) -> Iterator[Finding]:
+def parent_mistakes(parents: Sequence[ParentReference]) -> Iterator[Finding]:
     """Yield what is wrong with a route's parentRefs."""
     if len(parents) > MAX_PARENTS:
         yield ("parentRefs",), f"has {len(parents)} entries; {MAX_PARENTS} are allowed"
     seen: dict[tuple[object, ...], list[ParentReference]] = {}
     for index, each in enumerate(parents):
         place = ("parentRefs", index)
-        yield from _check_names(each.group, each.kind, each.namespace, place)
+        yield from _name_mistakes(each.group, each.kind, each.namespace, place)
         if each.section_name is not None and (text := wrong_section_name(each.section_name)):
             yield (*place, "sectionName"), text
         earlier = seen.setdefault((each.group, each.kind, each.namespace or "", each.name), [])
@@ -109,16 +109,18 @@ def _is_whole(parent: ParentReference) -> bool:
     return parent.section_name is None and parent.port is None
 
 
-def check_backend(
+def backend_mistakes(
     backend: BackendReference | BackendObjectReference, place: FieldPath
 ) -> Iterator[Finding]:
     """Yield what is wrong with a reference to a service."""
-    yield from _check_names(backend.group, backend.kind, backend.namespace, place)
+    yield from _name_mistakes(backend.group, backend.kind, backend.namespace, place)
     if backend.port is None and (backend.group, backend.kind) == ("", "Service"):
         yield (*place, "port"), "is missing: a Service needs the port that is meant"
 
 
-def check_backends(backends: Sequence[BackendReference], place: FieldPath) -> Iterator[Finding]:
+def connection_backend_mistakes(
+    backends: Sequence[BackendReference], place: FieldPath
+) -> Iterator[Finding]:
     """Yield what is wrong with the backendRefs of a rule of TLS or TCP."""
     if len(backends) > MAX_BACKENDS:
         yield (
@@ -126,15 +128,15 @@ def check_backends(backends: Sequence[BackendReference], place: FieldPath) -> It
             f"has {len(backends)} entries; {MAX_BACKENDS} are allowed",
         )
     for index, each in enumerate(backends):
-        yield from check_backend(each, (*place, "backendRefs", index))
+        yield from backend_mistakes(each, (*place, "backendRefs", index))
 
 
-def check_object(reference: ObjectReference, place: FieldPath) -> Iterator[Finding]:
+def object_reference_mistakes(reference: ObjectReference, place: FieldPath) -> Iterator[Finding]:
     """Yield what is wrong with a reference to a Secret or a ConfigMap."""
-    yield from _check_names(reference.group, reference.kind, reference.namespace, place)
+    yield from _name_mistakes(reference.group, reference.kind, reference.namespace, place)
 
 
-def _check_names(
+def _name_mistakes(
     group: str, kind: str, namespace: str | None, place: FieldPath
 ) -> Iterator[Finding]:
     if text := wrong_group(group):

@@ -1,11 +1,14 @@
-"""The rules of the Gateway API that hold for several kinds of routes."""
+"""Rules of the Gateway API that hold for several kinds of routes.
+
+Source: the Gateway API, v1.
+"""
 
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
-from istio_config.kinds.gateway_api._filter_rules import vain_changes
+from istio_config.kinds.gateway_api._filters import GrpcFilter, HttpFilter
+from istio_config.kinds.gateway_api._filters_rules import filter_warnings
 from istio_config.kinds.gateway_api._headers import ValueMatch
-from istio_config.kinds.gateway_api._http_filters import GrpcFilter, HttpFilter
 from istio_config.kinds.gateway_api._names import wrong_hostname, wrong_section_name
 from istio_config.kinds.gateway_api._references import ParentReference
 from istio_config.kinds.metadata import Metadata
@@ -16,7 +19,6 @@ MOST_RULES = 16
 MOST_HOSTNAMES = 16
 MOST_MATCHES = 64
 MOST_MATCHES_IN_ALL = 128
-
 _NO_PERSISTENCE = (
     "session persistence is not supported yet (a DestinationRule's consistentHash by a cookie "
     "does much the same)"
@@ -55,40 +57,40 @@ class RequestRoute(Protocol):
     def rules(self) -> Sequence[_Rule]: ...
 
 
-def lacking_in_requests(spec: RequestRoute, _metadata: Metadata) -> Iterator[Finding]:
-    """Yield what a route of requests asks for and is not supported."""
-    yield from lacking_default_gateways(spec.use_default_gateways)
+def request_route_lacks(spec: RequestRoute, _metadata: Metadata) -> Iterator[Finding]:
+    """Yield what a route of requests asks for that is not supported."""
+    yield from default_gateway_lacks(spec.use_default_gateways)
     for index, rule in enumerate(spec.rules):
         if rule.session_persistence is not None:
             yield ("rules", index, "sessionPersistence"), _NO_PERSISTENCE
 
 
-def vain_in_requests(spec: RequestRoute, _metadata: Metadata) -> Iterator[Finding]:
+def request_route_warnings(spec: RequestRoute, _metadata: Metadata) -> Iterator[Finding]:
     """Yield what has no effect in a route of requests."""
-    yield from without_parents(spec.parent_refs)
+    yield from parent_warnings(spec.parent_refs)
     for index, rule in enumerate(spec.rules):
-        yield from vain_changes(rule.filters, ("rules", index, "filters"))
+        yield from filter_warnings(rule.filters, ("rules", index, "filters"))
         for number, backend in enumerate(rule.backend_refs):
             where = ("rules", index, "backendRefs", number, "filters")
-            yield from vain_changes(backend.filters, where)
+            yield from filter_warnings(backend.filters, where)
         for number, match in enumerate(rule.matches):
             place = ("rules", index, "matches", number)
-            yield from _repeated_names(match.headers, (*place, "headers"))
+            yield from _repeated_name_warnings(match.headers, (*place, "headers"))
 
 
-def without_parents(parents: Sequence[ParentReference]) -> Iterator[Finding]:
+def parent_warnings(parents: Sequence[ParentReference]) -> Iterator[Finding]:
     """Yield that a route is attached to nothing."""
     if not parents:
         yield ("parentRefs",), "is empty: the route has no effect"
 
 
-def lacking_default_gateways(choice: str) -> Iterator[Finding]:
+def default_gateway_lacks(choice: str) -> Iterator[Finding]:
     """Yield that a route can't attach to a default Gateway."""
     if choice != "None":
         yield ("useDefaultGateways",), "a default Gateway is not supported yet"
 
 
-def check_hostnames(hostnames: Sequence[str]) -> Iterator[Finding]:
+def hostname_mistakes(hostnames: Sequence[str]) -> Iterator[Finding]:
     """Yield what is wrong with the hostnames of a route."""
     if len(hostnames) > MOST_HOSTNAMES:
         yield ("hostnames",), f"has {len(hostnames)} entries; {MOST_HOSTNAMES} are allowed"
@@ -97,7 +99,7 @@ def check_hostnames(hostnames: Sequence[str]) -> Iterator[Finding]:
             yield ("hostnames", index), text
 
 
-def check_rules(
+def rule_list_mistakes(
     names: Sequence[str | None], matches: Sequence[int] = (), *, least: int = 0
 ) -> Iterator[Finding]:
     """Yield what is wrong with the rules as a whole, given their names and numbers of matches."""
@@ -124,7 +126,7 @@ def check_rules(
         )
 
 
-def _repeated_names(matches: Sequence[ValueMatch], place: FieldPath) -> Iterator[Finding]:
+def _repeated_name_warnings(matches: Sequence[ValueMatch], place: FieldPath) -> Iterator[Finding]:
     """Yield the headers that differ from earlier ones in upper and lower case alone."""
     first: dict[str, str] = {}
     for index, each in enumerate(matches):

@@ -1,11 +1,13 @@
-"""The rules of the Gateway API for filters: which may stand together, and what each needs."""
+"""The rules of the Gateway API for filters: which may stand together, and what each needs.
+
+Source: the Gateway API, v1.
+"""
 
 import re
 from collections.abc import Iterator, Sequence
 
 from istio_config.kinds.checks import has_control_characters
-from istio_config.kinds.gateway_api._headers import check_filter
-from istio_config.kinds.gateway_api._http_filters import (
+from istio_config.kinds.gateway_api._filters import (
     Cors,
     FilterType,
     GrpcFilter,
@@ -16,8 +18,9 @@ from istio_config.kinds.gateway_api._http_filters import (
     Redirect,
     UrlRewrite,
 )
+from istio_config.kinds.gateway_api._headers import header_filter_mistakes
 from istio_config.kinds.gateway_api._names import wrong_header_name, wrong_hostname
-from istio_config.kinds.gateway_api._references import check_backend
+from istio_config.kinds.gateway_api._references import backend_mistakes
 from mesh_configfile import FieldPath
 from mesh_configfile.shapes import Finding
 
@@ -25,7 +28,6 @@ MOST_FILTERS = 16
 REDIRECT_CODES = (301, 302, 303, 307, 308)
 METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH")
 NOT_SUPPORTED = "is not supported here; remove it"
-
 _FIELDS = {
     FilterType.REQUEST_HEADER_MODIFIER: "request_header_modifier",
     FilterType.RESPONSE_HEADER_MODIFIER: "response_header_modifier",
@@ -47,7 +49,7 @@ _REPEATABLE = (FilterType.REQUEST_MIRROR, FilterType.EXTENSION_REF)
 _ORIGIN = re.compile(r"\*|[a-zA-Z][a-zA-Z0-9+.-]*://(\*|(\*\.)?[A-Za-z0-9.-]+)(:[0-9]{1,5})?")
 
 
-def check_filters(
+def filter_mistakes(
     filters: Sequence[HttpFilter | GrpcFilter],
     place: FieldPath,
     *,
@@ -56,7 +58,7 @@ def check_filters(
 ) -> Iterator[Finding]:
     """Yield what is wrong with the filters of a rule or of a backend.
 
-    prefix: whether the rule has exactly one match, by a prefix, which can be replaced.
+    prefix: whether the only match of the rule is by a prefix, which a filter can replace then.
     """
     if len(filters) > MOST_FILTERS:
         yield place, f"has {len(filters)} entries; {MOST_FILTERS} are allowed"
@@ -74,12 +76,12 @@ def check_filters(
                 f"{each.type.value} is not supported at one backend; give it to the whole rule",
             )
         else:
-            yield from _check_filter(each, path, prefix=prefix)
+            yield from _filter_mistakes(each, path, prefix=prefix)
     if {FilterType.REQUEST_REDIRECT, FilterType.URL_REWRITE} <= seen:
         yield place, "RequestRedirect and URLRewrite exclude each other: keep one"
 
 
-def _check_filter(
+def _filter_mistakes(
     each: HttpFilter | GrpcFilter, place: FieldPath, *, prefix: bool
 ) -> Iterator[Finding]:
     for kind, field in _FIELDS.items():
@@ -94,20 +96,24 @@ def _check_filter(
     if each.type in (FilterType.EXTENSION_REF, FilterType.EXTERNAL_AUTH):
         yield (*place, "type"), f"{each.type.value} {NOT_SUPPORTED}"
     if each.request_header_modifier is not None:
-        yield from check_filter(each.request_header_modifier, (*place, "requestHeaderModifier"))
+        yield from header_filter_mistakes(
+            each.request_header_modifier, (*place, "requestHeaderModifier")
+        )
     if each.response_header_modifier is not None:
-        yield from check_filter(each.response_header_modifier, (*place, "responseHeaderModifier"))
+        yield from header_filter_mistakes(
+            each.response_header_modifier, (*place, "responseHeaderModifier")
+        )
     if each.request_mirror is not None:
-        yield from _check_mirror(each.request_mirror, (*place, "requestMirror"))
+        yield from _mirror_mistakes(each.request_mirror, (*place, "requestMirror"))
     if isinstance(each, HttpFilter):
         if each.request_redirect is not None:
-            yield from _check_redirect(
+            yield from _redirect_mistakes(
                 each.request_redirect, (*place, "requestRedirect"), prefix=prefix
             )
         if each.url_rewrite is not None:
-            yield from _check_url(each.url_rewrite, (*place, "urlRewrite"), prefix=prefix)
+            yield from _url_mistakes(each.url_rewrite, (*place, "urlRewrite"), prefix=prefix)
         if each.cors is not None:
-            yield from _check_cors(each.cors, (*place, "cors"))
+            yield from _cors_mistakes(each.cors, (*place, "cors"))
 
 
 def _camel(field: str) -> str:
@@ -115,8 +121,8 @@ def _camel(field: str) -> str:
     return first + "".join(each.capitalize() for each in others)
 
 
-def _check_mirror(mirror: Mirror, place: FieldPath) -> Iterator[Finding]:
-    yield from check_backend(mirror.backend_ref, (*place, "backendRef"))
+def _mirror_mistakes(mirror: Mirror, place: FieldPath) -> Iterator[Finding]:
+    yield from backend_mistakes(mirror.backend_ref, (*place, "backendRef"))
     if mirror.percent is not None and mirror.fraction is not None:
         yield place, "percent and fraction exclude each other: keep one"
     if mirror.fraction is not None and mirror.fraction.numerator > mirror.fraction.denominator:
@@ -129,16 +135,16 @@ def _check_mirror(mirror: Mirror, place: FieldPath) -> Iterator[Finding]:
         )
 
 
-def _check_redirect(redirect: Redirect, place: FieldPath, *, prefix: bool) -> Iterator[Finding]:
+def _redirect_mistakes(redirect: Redirect, place: FieldPath, *, prefix: bool) -> Iterator[Finding]:
     if redirect.scheme is not None and redirect.scheme not in ("http", "https"):
         yield (*place, "scheme"), f'expected http or https, found "{redirect.scheme}"'
     if redirect.status_code not in REDIRECT_CODES:
         codes = ", ".join(map(str, REDIRECT_CODES))
         yield (*place, "statusCode"), f"expected one of {codes}, found {redirect.status_code}"
-    yield from _check_url(redirect, place, prefix=prefix)
+    yield from _url_mistakes(redirect, place, prefix=prefix)
 
 
-def _check_url(
+def _url_mistakes(
     change: Redirect | UrlRewrite, place: FieldPath, *, prefix: bool
 ) -> Iterator[Finding]:
     if change.hostname is not None and (
@@ -146,10 +152,10 @@ def _check_url(
     ):
         yield (*place, "hostname"), text
     if change.path is not None:
-        yield from _check_path(change.path, (*place, "path"), prefix=prefix)
+        yield from _path_mistakes(change.path, (*place, "path"), prefix=prefix)
 
 
-def _check_path(path: PathModifier, place: FieldPath, *, prefix: bool) -> Iterator[Finding]:
+def _path_mistakes(path: PathModifier, place: FieldPath, *, prefix: bool) -> Iterator[Finding]:
     by_prefix = path.type is PathModifierType.REPLACE_PREFIX_MATCH
     wanted, other = (
         (path.replace_prefix_match, path.replace_full_path)
@@ -176,7 +182,7 @@ def _check_path(path: PathModifier, place: FieldPath, *, prefix: bool) -> Iterat
         )
 
 
-def _check_cors(cors: Cors, place: FieldPath) -> Iterator[Finding]:
+def _cors_mistakes(cors: Cors, place: FieldPath) -> Iterator[Finding]:
     for index, origin in enumerate(cors.allow_origins):
         if not _ORIGIN.fullmatch(origin):
             yield (
@@ -208,8 +214,10 @@ def _check_cors(cors: Cors, place: FieldPath) -> Iterator[Finding]:
                 yield (*place, field, index), text
 
 
-def vain_changes(filters: Sequence[HttpFilter | GrpcFilter], place: FieldPath) -> Iterator[Finding]:
-    """Yield the changes of the header Host that Envoy does not make: all but its new value."""
+def filter_warnings(
+    filters: Sequence[HttpFilter | GrpcFilter], place: FieldPath
+) -> Iterator[Finding]:
+    """Yield the changes of the header Host that have no effect: all but setting a request's."""
     for index, each in enumerate(filters):
         request, response = each.request_header_modifier, each.response_header_modifier
         lists = [("requestHeaderModifier", "remove", request.remove)] if request else []

@@ -1,0 +1,202 @@
+"""The listeners of a Gateway: ports, certificates, and the routes that may attach.
+
+Source: the Gateway API, v1.
+"""
+
+import re
+from collections.abc import Iterator
+from enum import StrEnum
+
+import msgspec
+
+from istio_config.kinds.fields import Labels, PortNumber, SpecFields, Text
+from istio_config.kinds.gateway_api._names import GROUP, wrong_group, wrong_hostname, wrong_kind
+from istio_config.kinds.gateway_api._references import ObjectReference, object_reference_mistakes
+from mesh_configfile import FieldPath
+from mesh_configfile.shapes import Finding
+
+HTTP, HTTPS, TLS, TCP, UDP = "HTTP", "HTTPS", "TLS", "TCP", "UDP"
+PROTOCOLS = (HTTP, HTTPS, TLS, TCP, UDP)
+TLS_TERMINATE_MODE = "gateway.istio.io/tls-terminate-mode"
+"""Istio's option of a listener: MUTUAL, ISTIO_MUTUAL or SIMPLE."""
+
+
+class TlsMode(StrEnum):
+    """Where TLS ends: at the router, or behind it."""
+
+    TERMINATE = "Terminate"
+    PASSTHROUGH = "Passthrough"
+
+
+class FrontendValidation(SpecFields, frozen=True):
+    """The roots that certificates of clients are validated with."""
+
+    ca_certificate_refs: tuple[ObjectReference, ...] = ()
+    mode: str = ""
+
+
+class ListenerTls(SpecFields, frozen=True):
+    """TLS at a listener."""
+
+    mode: TlsMode | None = None
+    certificate_refs: tuple[ObjectReference, ...] = ()
+    options: Labels = msgspec.field(default_factory=dict)
+    frontend_validation: FrontendValidation | None = None
+
+
+class From(StrEnum):
+    """The namespaces whose routes may attach."""
+
+    ALL = "All"
+    SAME = "Same"
+    SELECTOR = "Selector"
+    NONE = "None"
+
+
+class Operator(StrEnum):
+    """A relation of a label to values."""
+
+    IN = "In"
+    NOT_IN = "NotIn"
+    EXISTS = "Exists"
+    DOES_NOT_EXIST = "DoesNotExist"
+
+
+class Requirement(SpecFields, frozen=True):
+    """A condition on one label."""
+
+    key: Text
+    operator: Operator
+    values: tuple[str, ...] = ()
+
+
+class LabelSelector(SpecFields, frozen=True):
+    """Conditions on labels, all of which must hold."""
+
+    match_labels: Labels = msgspec.field(default_factory=dict)
+    match_expressions: tuple[Requirement, ...] = ()
+
+
+class RouteNamespaces(SpecFields, frozen=True):
+    """The namespaces whose routes may attach, by their labels if so."""
+
+    from_: From = From.SAME
+    selector: LabelSelector | None = None
+
+
+class RouteKind(SpecFields, frozen=True):
+    """A kind of routes."""
+
+    kind: Text
+    group: str = GROUP
+
+
+class AllowedRoutes(SpecFields, frozen=True):
+    """The routes that may attach to a listener."""
+
+    namespaces: RouteNamespaces = RouteNamespaces()
+    kinds: tuple[RouteKind, ...] = ()
+    """Empty: those that fit the listener's protocol."""
+
+
+class Listener(SpecFields, frozen=True):
+    """A port of the router, for one host name or all."""
+
+    name: Text
+    port: PortNumber
+    protocol: Text
+    hostname: str | None = None
+    tls: ListenerTls | None = None
+    allowed_routes: AllowedRoutes = AllowedRoutes()
+
+    @property
+    def terminates(self) -> bool:
+        """Whether TLS ends at this listener."""
+        if self.protocol not in (HTTPS, TLS):
+            return False
+        return self.tls is None or self.tls.mode is not TlsMode.PASSTHROUGH
+
+
+_MOST_CERTIFICATES = 64
+_OWN_PROTOCOL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/\w+")
+_TERMINATE_MODES = ("SIMPLE", "MUTUAL", "ISTIO_MUTUAL")
+_INSTEAD = f"with {TLS_TERMINATE_MODE}: MUTUAL in tls.options, the Secret's ca.crt validates"
+
+
+def listener_mistakes(listener: Listener, place: FieldPath) -> Iterator[Finding]:
+    protocol = listener.protocol
+    if protocol not in PROTOCOLS and not _OWN_PROTOCOL.fullmatch(protocol):
+        yield (
+            (*place, "protocol"),
+            f'unknown protocol "{protocol}"; known: {", ".join(PROTOCOLS)}',
+        )
+    if listener.hostname:
+        if text := wrong_hostname(listener.hostname):
+            yield (*place, "hostname"), text
+        elif protocol in (TCP, UDP):
+            yield (*place, "hostname"), f"a {protocol} listener has no hostname: it reads none"
+    yield from _tls_mistakes(listener, place)
+    yield from _allowed_route_mistakes(listener.allowed_routes, (*place, "allowedRoutes"))
+
+
+def _tls_mistakes(listener: Listener, place: FieldPath) -> Iterator[Finding]:
+    tls, protocol = listener.tls, listener.protocol
+    if tls is None:
+        if protocol in (HTTPS, TLS):
+            yield place, f"a {protocol} listener needs tls with its certificateRefs"
+        return
+    path = (*place, "tls")
+    if protocol in (HTTP, TCP, UDP):
+        yield path, f"can't stand at a listener of protocol {protocol}; use HTTPS or TLS"
+        return
+    if protocol == HTTPS and tls.mode is TlsMode.PASSTHROUGH:
+        yield (*path, "mode"), "an HTTPS listener ends TLS itself; for Passthrough use TLS"
+    if protocol == TLS and tls.mode is None:
+        yield (*path, "mode"), "is missing: a TLS listener says Terminate or Passthrough"
+    if listener.terminates and not tls.certificate_refs and not tls.options:
+        yield (*path, "certificateRefs"), "is missing: TLS that ends here needs a certificate"
+    if len(tls.certificate_refs) > _MOST_CERTIFICATES:
+        yield (*path, "certificateRefs"), f"more than {_MOST_CERTIFICATES} entries"
+    for index, each in enumerate(tls.certificate_refs):
+        yield from object_reference_mistakes(each, (*path, "certificateRefs", index))
+    if tls.frontend_validation is not None:
+        yield (*path, "frontendValidation"), f"is not supported here; {_INSTEAD}"
+    yield from _option_mistakes(tls, path)
+
+
+def _option_mistakes(tls: ListenerTls, path: FieldPath) -> Iterator[Finding]:
+    for key, value in tls.options.items():
+        if key == TLS_TERMINATE_MODE:
+            if value not in _TERMINATE_MODES:
+                yield (
+                    (*path, "options", key),
+                    f'expected one of {", ".join(_TERMINATE_MODES)}, found "{value}"',
+                )
+            elif value != "ISTIO_MUTUAL" and not tls.certificate_refs:
+                yield (
+                    (*path, "certificateRefs"),
+                    f"is missing: TLS in mode {value} needs a certificate",
+                )
+        else:
+            yield (*path, "options", key), f"is not supported here; known: {TLS_TERMINATE_MODE}"
+
+
+def _allowed_route_mistakes(allowed: AllowedRoutes, place: FieldPath) -> Iterator[Finding]:
+    namespaces = allowed.namespaces
+    if namespaces.from_ is From.SELECTOR and namespaces.selector is None:
+        yield (*place, "namespaces"), "from Selector needs a selector"
+    if len(allowed.kinds) > 8:
+        yield (*place, "kinds"), "more than 8 entries"
+    for index, each in enumerate(allowed.kinds):
+        if text := wrong_group(each.group):
+            yield (*place, "kinds", index, "group"), text
+        if text := wrong_kind(each.kind):
+            yield (*place, "kinds", index, "kind"), text
+    expressions = namespaces.selector.match_expressions if namespaces.selector is not None else ()
+    for index, each_of in enumerate(expressions):
+        path = (*place, "namespaces", "selector", "matchExpressions", index, "values")
+        needs_values = each_of.operator in (Operator.IN, Operator.NOT_IN)
+        if needs_values and not each_of.values:
+            yield path, f"is missing: the operator {each_of.operator.value} needs values"
+        if not needs_values and each_of.values:
+            yield path, f"the operator {each_of.operator.value} takes no values"
