@@ -10,7 +10,7 @@ from istio_config._objects import ConfigObject
 from istio_config._origins import InFile
 from istio_config._snapshot import Snapshot, edited_snapshot, snapshot_of
 from istio_config.kinds.kind import Kind
-from istio_config.kinds.kubernetes._endpoint_slice import ENDPOINT_SLICE
+from istio_config.kinds.kubernetes._endpoints import ENDPOINT_SLICE
 from istio_config.kinds.kubernetes._pod import POD
 from istio_config.kinds.kubernetes._service import KUBERNETES_SERVICE
 from istio_config.kinds.service_entry import SERVICE_ENTRY

@@ -1,30 +1,29 @@
 """Patches of the configuration that proxies are sent, in terms of Envoy's own API."""
 
-from istio_config.kinds.envoy_filter._kind import ENVOY_FILTER
-from istio_config.kinds.envoy_filter._mistakes import (
-    MOST_VERSION_BYTES,
-    OF_LISTENERS,
-    OF_ROUTES,
-    OPERATIONS,
-)
-from istio_config.kinds.envoy_filter._private_filters import has_private_parts
-from istio_config.kinds.envoy_filter._spec import (
-    ApplyTo,
+from istio_config.kinds.envoy_filter._kind import ENVOY_FILTER, EnvoyFilterSpec
+from istio_config.kinds.envoy_filter._matches import (
     ClusterMatch,
-    ConfigPatch,
     Context,
-    EnvoyFilterSpec,
     FilterChainMatch,
     FilterMatch,
     ListenerMatch,
     ObjectMatch,
-    Operation,
     ProxyMatch,
     RouteAction,
     RouteConfigurationMatch,
     RouteMatch,
     VirtualHostMatch,
 )
+from istio_config.kinds.envoy_filter._matches_rules import MOST_VERSION_BYTES
+from istio_config.kinds.envoy_filter._patches import (
+    OF_LISTENERS,
+    OF_ROUTES,
+    OPERATIONS,
+    ApplyTo,
+    ConfigPatch,
+    Operation,
+)
+from istio_config.kinds.envoy_filter._private_filters import has_private_parts
 
 __all__ = [
     "OPERATIONS",

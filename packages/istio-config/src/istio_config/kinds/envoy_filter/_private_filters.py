@@ -1,4 +1,4 @@
-"""Filters of Istio's own, which no other Envoy has: a patch with one is dropped, and told.
+"""Filters of Istio's own, which no other Envoy has: a patch with one is dropped, with a warning.
 
 Source: the type URLs of Istio's Envoy and of its own EnvoyFilters.
 """

@@ -12,7 +12,7 @@ from istio_config.envoy_api import (
     message_differences,
     message_of,
 )
-from istio_config.kinds.envoy_filter._spec import ApplyTo, ConfigPatch
+from istio_config.kinds.envoy_filter._patches import ApplyTo, ConfigPatch
 from istio_config.type_urls import type_in
 from mesh_configfile import FieldPath, Value
 from mesh_configfile.shapes import Finding

@@ -1,17 +1,19 @@
 """The kinds of Kubernetes that services and endpoints are made of, as `kubectl` writes them."""
 
 from istio_config.kinds.kubernetes._cluster_objects import ADDRESSES, HOSTS, NAMESPACE, NODE, listed
-from istio_config.kinds.kubernetes._endpoint_slice import (
+from istio_config.kinds.kubernetes._endpoints import (
     ENDPOINT_SLICE,
+    ENDPOINTS,
     SERVICE_NAME_LABEL,
     AddressType,
     Conditions,
+    EndpointAddress,
     EndpointPort,
+    EndpointsFields,
     EndpointSliceFields,
     SliceEndpoint,
     TargetReference,
 )
-from istio_config.kinds.kubernetes._endpoints import ENDPOINTS, EndpointAddress, EndpointsFields
 from istio_config.kinds.kubernetes._kubernetes_fields import KubernetesFields
 from istio_config.kinds.kubernetes._pod import POD, PodSpec, PodStatus
 from istio_config.kinds.kubernetes._secret import SECRET, SecretFields

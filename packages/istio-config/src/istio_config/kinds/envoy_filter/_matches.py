@@ -1,4 +1,4 @@
-"""The fields of an EnvoyFilter.
+"""Matches: the objects of Envoy's configuration that a patch changes.
 
 Source: Istio's API, networking/v1alpha3.
 """
@@ -7,49 +7,7 @@ from enum import StrEnum
 
 import msgspec
 
-from istio_config.kinds.fields import Labels, PortNumber, SpecFields, Unchecked
-from istio_config.kinds.selection import Selection, TargetRef
-from istio_config.kinds.service_entry import Selector
-
-
-class ApplyTo(StrEnum):
-    """The objects of Envoy's configuration that a patch is for."""
-
-    LISTENER = "LISTENER"
-    LISTENER_FILTER = "LISTENER_FILTER"
-    FILTER_CHAIN = "FILTER_CHAIN"
-    NETWORK_FILTER = "NETWORK_FILTER"
-    HTTP_FILTER = "HTTP_FILTER"
-    ROUTE_CONFIGURATION = "ROUTE_CONFIGURATION"
-    VIRTUAL_HOST = "VIRTUAL_HOST"
-    HTTP_ROUTE = "HTTP_ROUTE"
-    CLUSTER = "CLUSTER"
-    EXTENSION_CONFIG = "EXTENSION_CONFIG"
-    BOOTSTRAP = "BOOTSTRAP"
-
-
-class Operation(StrEnum):
-    """The change that a patch makes."""
-
-    MERGE = "MERGE"
-    MERGE_AND_REPLACE_LIST = "MERGE_AND_REPLACE_LIST"
-    """As MERGE, but lists are replaced."""
-    ADD = "ADD"
-    REMOVE = "REMOVE"
-    INSERT_BEFORE = "INSERT_BEFORE"
-    INSERT_AFTER = "INSERT_AFTER"
-    INSERT_FIRST = "INSERT_FIRST"
-    REPLACE = "REPLACE"
-
-    @property
-    def is_merge(self) -> bool:
-        """Whether the value says a part of an object, and not all of it."""
-        return self in (Operation.MERGE, Operation.MERGE_AND_REPLACE_LIST)
-
-    @property
-    def is_insert(self) -> bool:
-        """Whether the value is put at a certain place among others."""
-        return self in (Operation.INSERT_BEFORE, Operation.INSERT_AFTER, Operation.INSERT_FIRST)
+from istio_config.kinds.fields import Labels, PortNumber, SpecFields
 
 
 class Context(StrEnum):
@@ -59,15 +17,6 @@ class Context(StrEnum):
     SIDECAR_INBOUND = "SIDECAR_INBOUND"
     SIDECAR_OUTBOUND = "SIDECAR_OUTBOUND"
     GATEWAY = "GATEWAY"
-
-
-class FilterClass(StrEnum):
-    """The phase that a filter is added in."""
-
-    UNSPECIFIED = "UNSPECIFIED"
-    AUTHN = "AUTHN"
-    AUTHZ = "AUTHZ"
-    STATS = "STATS"
 
 
 class ProxyMatch(SpecFields, frozen=True):
@@ -164,35 +113,3 @@ class ObjectMatch(SpecFields, frozen=True):
     listener: ListenerMatch | None = None
     route_configuration: RouteConfigurationMatch | None = None
     cluster: ClusterMatch | None = None
-
-
-class PatchChange(SpecFields, frozen=True):
-    """The change of a patch; `value` is plain data of the message that the patch is for."""
-
-    operation: Operation
-    value: Unchecked = None
-    filter_class: FilterClass = FilterClass.UNSPECIFIED
-
-
-class ConfigPatch(SpecFields, frozen=True):
-    """One patch."""
-
-    apply_to: ApplyTo
-    patch: PatchChange
-    match: ObjectMatch = ObjectMatch()
-
-
-class EnvoyFilterSpec(SpecFields, frozen=True):
-    """Patches for the proxies of some workloads."""
-
-    workload_selector: Selector | None = None
-    target_refs: tuple[TargetRef, ...] = ()
-    config_patches: tuple[ConfigPatch, ...] = ()
-    priority: int = 0
-    """Patches of lower ones come first."""
-
-    @property
-    def selection(self) -> Selection:
-        """The workloads that it is for."""
-        labels = self.workload_selector.labels if self.workload_selector is not None else {}
-        return Selection(labels, tuple(each.name for each in self.target_refs))
