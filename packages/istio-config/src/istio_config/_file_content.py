@@ -37,7 +37,7 @@ class FileContent:
     notes: tuple[Problem, ...] = ()
     """Objects and fields that are accepted and have no effect."""
     warnings: tuple[Problem, ...] = ()
-    """Fields that have an effect which is hardly meant."""
+    """Fields that have an effect which is probably not meant."""
 
     @cached_property
     def by_key(self) -> Mapping[ObjectKey, ConfigObject]:

@@ -35,7 +35,7 @@ class Snapshot:
     notes: tuple[Problem, ...] = ()
     """Objects and fields that are accepted and have no effect."""
     warnings: tuple[Problem, ...] = ()
-    """Fields that have an effect which is hardly meant."""
+    """Fields that have an effect which is probably not meant."""
 
     by_kind: Mapping[str, tuple[ConfigObject, ...]] = field(
         default_factory=dict, compare=False, repr=False

@@ -239,7 +239,7 @@ WARNINGS: list[tuple[dict[str, Any], str, str]] = [
 
 
 @pytest.mark.parametrize(("spec", "field", "message"), WARNINGS)
-def test_what_is_hardly_meant_is_accepted_and_told(
+def test_what_is_probably_not_meant_is_accepted_and_told(
     spec: dict[str, Any], field: str, message: str
 ) -> None:
     mistakes, warnings = read(spec)

@@ -271,7 +271,7 @@ WARNINGS = {
 
 
 @pytest.mark.parametrize(("text", "warning"), WARNINGS.values(), ids=WARNINGS)
-def test_what_is_hardly_meant_is_told(text: str, warning: tuple[str, str]) -> None:
+def test_what_is_probably_not_meant_is_told(text: str, warning: tuple[str, str]) -> None:
     assert read(text) == ([], [warning])
 
 

@@ -58,7 +58,7 @@ class Kind(Generic[SpecT]):
     validate: Callable[[SpecT, Metadata], Iterator[Finding]] = _nothing
     """Yields what must hold between fields and does not; paths start below the body."""
     warn: Callable[[SpecT, Metadata], Iterator[Finding]] = _nothing
-    """Yields what is accepted as it is and hardly meant so; paths start below the body."""
+    """Yields what is accepted and probably not meant; paths start below the body."""
     lacks: Callable[[SpecT, Metadata], Iterator[Finding]] = _nothing
     """Yields what is valid and not supported, as `NAME is not supported yet`: mistakes, unless they
     are let pass; paths start below the body."""

@@ -43,7 +43,7 @@ class MeshNetworksSpec(SpecFields, frozen=True):
     networks: dict[Text, NetworkSpec] = msgspec.field(default_factory=dict)
 
 
-def _validate(spec: MeshNetworksSpec, _metadata: Metadata) -> Iterator[Finding]:
+def _mistakes(spec: MeshNetworksSpec, _metadata: Metadata) -> Iterator[Finding]:
     for name, network in spec.networks.items():
         for index, endpoints in enumerate(network.endpoints):
             place = ("networks", name, "endpoints", index)
@@ -65,7 +65,7 @@ def _validate(spec: MeshNetworksSpec, _metadata: Metadata) -> Iterator[Finding]:
                 )
 
 
-def _warn(spec: MeshNetworksSpec, _metadata: Metadata) -> Iterator[Finding]:
+def _warnings(spec: MeshNetworksSpec, _metadata: Metadata) -> Iterator[Finding]:
     for name, network in spec.networks.items():
         if not network.gateways:
             yield (
@@ -79,7 +79,7 @@ MESH_NETWORKS = Kind(
     group="mesh.istio.io",
     versions=("v1alpha1",),
     spec=MeshNetworksSpec,
-    validate=_validate,
-    warn=_warn,
+    validate=_mistakes,
+    warn=_warnings,
     is_single=True,
 )

@@ -44,7 +44,7 @@ class PeerAuthenticationSpec(SpecFields, frozen=True):
         return self.port_level_mtls or {}
 
 
-def _validate(spec: PeerAuthenticationSpec, _metadata: Metadata) -> Iterator[Finding]:
+def _mistakes(spec: PeerAuthenticationSpec, _metadata: Metadata) -> Iterator[Finding]:
     if spec.selector is not None:
         yield from selector_mistakes(spec.selector.match_labels, ("selector", "matchLabels"))
     for port in spec.by_port:
@@ -58,7 +58,7 @@ def _validate(spec: PeerAuthenticationSpec, _metadata: Metadata) -> Iterator[Fin
         yield ("portLevelMtls",), "needs a selector with matchLabels beside it"
 
 
-def _warn(spec: PeerAuthenticationSpec, _metadata: Metadata) -> Iterator[Finding]:
+def _warnings(spec: PeerAuthenticationSpec, _metadata: Metadata) -> Iterator[Finding]:
     if spec.selector is not None and not spec.selector.match_labels:
         yield ("selector",), "has no labels: it is for all workloads of the namespace"
 
@@ -68,6 +68,6 @@ PEER_AUTHENTICATION = Kind(
     group="security.istio.io",
     versions=("v1", "v1beta1"),
     spec=PeerAuthenticationSpec,
-    validate=_validate,
-    warn=_warn,
+    validate=_mistakes,
+    warn=_warnings,
 )

@@ -22,8 +22,8 @@ from istio_config.kinds.metadata import Metadata
 from istio_config.kinds.protocol import PROTOCOL_NAMES, Protocol
 from istio_config.kinds.workload_entry import (
     WorkloadEntrySpec,
-    validate_workload_entry,
-    warn_of_workload_entry,
+    workload_entry_mistakes,
+    workload_entry_warnings,
 )
 from istio_config.proxy_ports import proxy_port_warning
 from mesh_configfile.shapes import Finding
@@ -192,7 +192,7 @@ def _endpoint_mistakes(spec: ServiceEntrySpec) -> Iterator[Finding]:
     names = {port.name for port in spec.ports}
     for index, endpoint in enumerate(spec.endpoints):
         place = ("endpoints", index)
-        for path, message in validate_workload_entry(endpoint):
+        for path, message in workload_entry_mistakes(endpoint):
             yield place + path, message
         if (wrong := _address_mistake(spec, endpoint.address)) is not None:
             yield (*place, "address"), wrong
@@ -277,7 +277,7 @@ def _warnings(spec: ServiceEntrySpec, metadata: Metadata) -> Iterator[Finding]:
                 ),
             )
     for index, endpoint in enumerate(spec.endpoints):
-        for path, message in warn_of_workload_entry(endpoint):
+        for path, message in workload_entry_warnings(endpoint):
             yield ("endpoints", index, *path), message
 
 

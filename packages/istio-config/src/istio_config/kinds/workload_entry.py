@@ -44,7 +44,7 @@ class WorkloadEntryStatus(KubernetesFields, frozen=True):
     conditions: tuple[WorkloadCondition, ...] | None = None
 
 
-def validate_workload_entry(spec: WorkloadEntrySpec) -> Iterator[Finding]:
+def workload_entry_mistakes(spec: WorkloadEntrySpec) -> Iterator[Finding]:
     """Yield what is wrong with a workload, be it in an entry of its own or in a ServiceEntry."""
     yield from _address(spec)
     yield from label_mistakes(spec.labels, ("labels",))
@@ -55,8 +55,8 @@ def validate_workload_entry(spec: WorkloadEntrySpec) -> Iterator[Finding]:
             yield ("serviceAccount",), str(error)
 
 
-def _validate(spec: WorkloadEntrySpec, _metadata: Metadata) -> Iterator[Finding]:
-    return validate_workload_entry(spec)
+def _mistakes(spec: WorkloadEntrySpec, _metadata: Metadata) -> Iterator[Finding]:
+    return workload_entry_mistakes(spec)
 
 
 def _address(spec: WorkloadEntrySpec) -> Iterator[Finding]:
@@ -75,8 +75,8 @@ def _address(spec: WorkloadEntrySpec) -> Iterator[Finding]:
         yield ("address",), f'"{address}" is not an IP address, a host name or unix:///path'
 
 
-def warn_of_workload_entry(spec: WorkloadEntrySpec) -> Iterator[Finding]:
-    """Yield what is accepted in a workload and hardly meant."""
+def workload_entry_warnings(spec: WorkloadEntrySpec) -> Iterator[Finding]:
+    """Yield what is accepted in a workload and probably not meant."""
     for name, number in spec.ports.items():
         if (warning := proxy_port_warning(number)) is not None:
             yield ("ports", name), warning
@@ -96,6 +96,6 @@ WORKLOAD_ENTRY = Kind(
     versions=("v1", "v1beta1", "v1alpha3"),
     spec=WorkloadEntrySpec,
     status=WorkloadEntryStatus,
-    validate=_validate,
-    warn=lambda spec, _metadata: warn_of_workload_entry(spec),
+    validate=_mistakes,
+    warn=lambda spec, _metadata: workload_entry_warnings(spec),
 )

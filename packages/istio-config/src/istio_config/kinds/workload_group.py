@@ -121,7 +121,7 @@ def _ranges(text: str) -> tuple[IPv4Network | IPv6Network, ...]:
     return tuple(ip_network(each.strip()) for each in text.split(",") if each.strip())
 
 
-def _validate(spec: WorkloadGroupSpec, metadata: Metadata) -> Iterator[Finding]:
+def _mistakes(spec: WorkloadGroupSpec, metadata: Metadata) -> Iterator[Finding]:
     for each in filter(None, map(str.strip, metadata.annotations.get(ADDRESSES, "").split(","))):
         if not (is_ip(each) or is_network(each)):
             yield (
@@ -176,7 +176,7 @@ def _probe(probe: ReadinessProbe) -> Iterator[Finding]:
                 yield ("httpGet", "httpHeaders", index, "name"), "must not be empty"
 
 
-def _warn(spec: WorkloadGroupSpec, _metadata: Metadata) -> Iterator[Finding]:
+def _warnings(spec: WorkloadGroupSpec, _metadata: Metadata) -> Iterator[Finding]:
     if spec.template is not None and spec.template.address:
         yield (
             ("template", "address"),
@@ -197,6 +197,6 @@ WORKLOAD_GROUP = Kind(
     group="networking.istio.io",
     versions=("v1", "v1beta1", "v1alpha3"),
     spec=WorkloadGroupSpec,
-    validate=_validate,
-    warn=_warn,
+    validate=_mistakes,
+    warn=_warnings,
 )

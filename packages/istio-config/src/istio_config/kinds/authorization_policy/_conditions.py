@@ -22,7 +22,7 @@ from mesh_configfile.shapes import Finding
 
 
 class Attribute(Enum):
-    """What a condition looks at."""
+    """The attribute that a condition looks at."""
 
     SOURCE_IP = auto()
     REMOTE_IP = auto()

@@ -30,7 +30,7 @@ def listed(text: str) -> tuple[str, ...]:
     return tuple(each.strip() for each in text.split(",") if each.strip())
 
 
-def _validate(_spec: NamespaceFields, metadata: Metadata) -> Iterator[Finding]:
+def _mistakes(_spec: NamespaceFields, metadata: Metadata) -> Iterator[Finding]:
     for each in listed(metadata.annotations.get(HOSTS, "")):
         if each != "*" and not is_host_pattern(each):
             yield (
@@ -46,6 +46,6 @@ def _validate(_spec: NamespaceFields, metadata: Metadata) -> Iterator[Finding]:
 
 
 NAMESPACE = Kind(
-    name="Namespace", group="", versions=("v1",), spec=NamespaceFields, validate=_validate
+    name="Namespace", group="", versions=("v1",), spec=NamespaceFields, validate=_mistakes
 )
 NODE = Kind(name="Node", group="", versions=("v1",), spec=NodeFields)

@@ -95,7 +95,7 @@ class PodStatus(KubernetesFields, frozen=True):
         )
 
 
-def _validate(spec: PodSpec, _metadata: Metadata) -> Iterator[Finding]:
+def _mistakes(spec: PodSpec, _metadata: Metadata) -> Iterator[Finding]:
     if spec.service_account_name:
         try:
             checked_segment(spec.service_account_name, what="service account")
@@ -104,5 +104,5 @@ def _validate(spec: PodSpec, _metadata: Metadata) -> Iterator[Finding]:
 
 
 POD = Kind(
-    name="Pod", group="", versions=("v1",), spec=PodSpec, status=PodStatus, validate=_validate
+    name="Pod", group="", versions=("v1",), spec=PodSpec, status=PodStatus, validate=_mistakes
 )

@@ -128,7 +128,7 @@ class KubernetesServiceStatus(KubernetesFields, frozen=True):
     load_balancer: LoadBalancerStatus = LoadBalancerStatus()
 
 
-def _validate(spec: KubernetesServiceSpec, _metadata: Metadata) -> Iterator[Finding]:
+def _mistakes(spec: KubernetesServiceSpec, _metadata: Metadata) -> Iterator[Finding]:
     if spec.type is ServiceType.EXTERNAL_NAME:
         name = spec.external_name.removesuffix(".")
         if not name:
@@ -170,7 +170,7 @@ TRAFFIC_DISTRIBUTION = "networking.istio.io/traffic-distribution"
 CANONICAL_ACCOUNTS = "alpha.istio.io/canonical-serviceaccounts"
 
 
-def _warn(spec: KubernetesServiceSpec, metadata: Metadata) -> Iterator[Finding]:
+def _warnings(spec: KubernetesServiceSpec, metadata: Metadata) -> Iterator[Finding]:
     for index, port in enumerate(spec.ports or ()):
         target, field = port.target_port, "targetPort"
         if target is None or target == 0:
@@ -212,6 +212,6 @@ KUBERNETES_SERVICE = Kind(
     versions=("v1",),
     spec=KubernetesServiceSpec,
     status=KubernetesServiceStatus,
-    validate=_validate,
-    warn=_warn,
+    validate=_mistakes,
+    warn=_warnings,
 )

@@ -1,6 +1,10 @@
 """MeshConfig: the settings of a whole mesh, with Istio's defaults."""
 
-from istio_config.kinds.mesh_config._interception import InterceptionMode
+from istio_config.kinds.mesh_config._ignored_fields import (
+    AGENT_FIELDS,
+    DEFAULT_CONFIG_FIELDS,
+    MESH_FIELDS,
+)
 from istio_config.kinds.mesh_config._kind import MESH_CONFIG
 from istio_config.kinds.mesh_config._proxy_config import (
     DRAIN_TIME,
@@ -9,6 +13,7 @@ from istio_config.kinds.mesh_config._proxy_config import (
     ConnectionSettings,
     EscapedSlashesAction,
     GatewayTopology,
+    InterceptionMode,
     ProxyConfig,
     ProxyHeaders,
     ProxyTracing,
@@ -26,11 +31,6 @@ from istio_config.kinds.mesh_config._spec import (
     MeshH2UpgradePolicy,
     MeshTls,
     TrafficPolicyMode,
-)
-from istio_config.kinds.mesh_config._without_effect import (
-    AGENT_FIELDS,
-    DEFAULT_CONFIG_FIELDS,
-    MESH_FIELDS,
 )
 
 __all__ = [

@@ -18,8 +18,8 @@ from istio_config.kinds.kind import Kind
 from istio_config.kinds.mesh_config._proxy_config import proxy_config_mistakes
 from istio_config.kinds.mesh_config._spec import LogEncoding, MeshConfigSpec, MeshTls
 from istio_config.kinds.mesh_config.providers import (
-    default_mistakes,
-    label_mistakes,
+    default_provider_mistakes,
+    log_label_mistakes,
     provider_mistakes,
     provider_warnings,
 )
@@ -44,11 +44,11 @@ CURVES = ("P-256", "P-384", "P-521", "X25519", "X25519MLKEM768")
 """The curves that Envoy's TLS library knows, of those in use."""
 
 
-def _validate(spec: MeshConfigSpec, metadata: Metadata) -> Iterator[Finding]:
+def _mistakes(spec: MeshConfigSpec, metadata: Metadata) -> Iterator[Finding]:
     del metadata
-    yield from _trust_domains(spec)
-    yield from _durations(spec)
-    yield from _ports(spec)
+    yield from _trust_domain_mistakes(spec)
+    yield from _duration_mistakes(spec)
+    yield from _port_mistakes(spec)
     yield from export_to_mistakes(spec.default_service_export_to, "", ("defaultServiceExportTo",))
     yield from export_to_mistakes(
         spec.default_virtual_service_export_to, "", ("defaultVirtualServiceExportTo",)
@@ -57,13 +57,13 @@ def _validate(spec: MeshConfigSpec, metadata: Metadata) -> Iterator[Finding]:
         spec.default_destination_rule_export_to, "", ("defaultDestinationRuleExportTo",)
     )
     yield from below(("localityLbSetting",), locality_mistakes(spec.locality_lb_setting))
-    yield from _tls(("meshMTLS",), spec.mesh_mtls)
+    yield from _tls_mistakes(("meshMTLS",), spec.mesh_mtls)
     if spec.mesh_mtls.ecdh_curves:
         yield ("meshMTLS", "ecdhCurves"), "can be set in tlsDefaults only"
-    yield from _tls(("tlsDefaults",), spec.tls_defaults)
-    yield from _defaults(spec)
-    yield from _stat_name(("inboundClusterStatName",), spec.inbound_cluster_stat_name)
-    yield from _stat_name(("outboundClusterStatName",), spec.outbound_cluster_stat_name)
+    yield from _tls_mistakes(("tlsDefaults",), spec.tls_defaults)
+    yield from _default_mistakes(spec)
+    yield from _stat_name_mistakes(("inboundClusterStatName",), spec.inbound_cluster_stat_name)
+    yield from _stat_name_mistakes(("outboundClusterStatName",), spec.outbound_cluster_stat_name)
     for index, settings in enumerate(spec.service_settings):
         for place, host in enumerate(settings.hosts):
             if not is_wildcard_host(host):
@@ -71,18 +71,20 @@ def _validate(spec: MeshConfigSpec, metadata: Metadata) -> Iterator[Finding]:
                     ("serviceSettings", index, "hosts", place),
                     f'"{host}" is not a host name, nor a pattern such as *.example.com',
                 )
-    yield from _access_log(spec)
+    yield from _access_log_mistakes(spec)
     providers = spec.extension_providers
     yield from below(("extensionProviders",), provider_mistakes(providers))
-    yield from below(("defaultProviders",), default_mistakes(spec.default_providers, providers))
+    yield from below(
+        ("defaultProviders",), default_provider_mistakes(spec.default_providers, providers)
+    )
     yield from below(("defaultConfig",), proxy_config_mistakes(spec.default_config))
 
 
-def _warn(spec: MeshConfigSpec, _metadata: Metadata) -> Iterator[Finding]:
+def _warnings(spec: MeshConfigSpec, _metadata: Metadata) -> Iterator[Finding]:
     yield from below(("extensionProviders",), provider_warnings(spec.extension_providers))
 
 
-def _trust_domains(spec: MeshConfigSpec) -> Iterator[Finding]:
+def _trust_domain_mistakes(spec: MeshConfigSpec) -> Iterator[Finding]:
     domains: list[tuple[FieldPath, str]] = [
         (("trustDomain",), spec.trust_domain or "cluster.local"),
         *(
@@ -97,7 +99,7 @@ def _trust_domains(spec: MeshConfigSpec) -> Iterator[Finding]:
             yield path, str(error)
 
 
-def _durations(spec: MeshConfigSpec) -> Iterator[Finding]:
+def _duration_mistakes(spec: MeshConfigSpec) -> Iterator[Finding]:
     if wrong := duration_mistake(spec.connect_timeout):
         yield ("connectTimeout",), wrong
     if wrong := duration_mistake(spec.dns_refresh_rate):
@@ -108,10 +110,10 @@ def _durations(spec: MeshConfigSpec) -> Iterator[Finding]:
     if spec.tcp_keepalive is not None:
         pool = ConnectionPool(tcp=TcpSettings(tcp_keepalive=spec.tcp_keepalive))
         for path, message in connection_pool_mistakes(pool):
-            yield path[1:], message  # without "tcp" of a pool
+            yield path[1:], message  # the path of a pool begins with "tcp"
 
 
-def _ports(spec: MeshConfigSpec) -> Iterator[Finding]:
+def _port_mistakes(spec: MeshConfigSpec) -> Iterator[Finding]:
     given = {
         "proxyListenPort": spec.proxy_listen_port,
         "proxyInboundListenPort": spec.proxy_inbound_listen_port,
@@ -123,7 +125,7 @@ def _ports(spec: MeshConfigSpec) -> Iterator[Finding]:
             yield (name,), f"{port} is {other}, too: proxies listen on both; change one of the two"
 
 
-def _tls(path: FieldPath, tls: MeshTls) -> Iterator[Finding]:
+def _tls_mistakes(path: FieldPath, tls: MeshTls) -> Iterator[Finding]:
     for index, cipher in enumerate(tls.cipher_suites):
         if cipher not in CIPHERS:
             yield (
@@ -138,7 +140,7 @@ def _tls(path: FieldPath, tls: MeshTls) -> Iterator[Finding]:
             )
 
 
-def _defaults(spec: MeshConfigSpec) -> Iterator[Finding]:
+def _default_mistakes(spec: MeshConfigSpec) -> Iterator[Finding]:
     if spec.default_http_retry_policy is not None:
         yield from retry_mistakes(spec.default_http_retry_policy, ("defaultHttpRetryPolicy",))
     if spec.default_inbound_http_retry_policy is not None:
@@ -158,13 +160,13 @@ def _defaults(spec: MeshConfigSpec) -> Iterator[Finding]:
         )
 
 
-def _stat_name(path: FieldPath, pattern: str) -> Iterator[Finding]:
+def _stat_name_mistakes(path: FieldPath, pattern: str) -> Iterator[Finding]:
     for each in re.findall(r"%[A-Z_]*%", pattern):
         if each not in STAT_NAME_PARTS:
             yield path, f"unknown part {each}; known: {', '.join(STAT_NAME_PARTS)}"
 
 
-def _access_log(spec: MeshConfigSpec) -> Iterator[Finding]:
+def _access_log_mistakes(spec: MeshConfigSpec) -> Iterator[Finding]:
     path: FieldPath = ("accessLogFormat",)
     if spec.access_log_encoding is not LogEncoding.JSON:
         if (wrong := format_mistake(spec.access_log_format, OF_LOGS)) is not None:
@@ -179,7 +181,7 @@ def _access_log(spec: MeshConfigSpec) -> Iterator[Finding]:
     if not isinstance(fields, dict):
         yield path, "with accessLogEncoding JSON it must be a JSON object"
         return
-    yield from label_mistakes(fields, path)
+    yield from log_label_mistakes(fields, path)
 
 
 MESH_CONFIG = Kind(
@@ -187,7 +189,7 @@ MESH_CONFIG = Kind(
     group="mesh.istio.io",
     versions=("v1alpha1",),
     spec=MeshConfigSpec,
-    validate=_validate,
-    warn=_warn,
+    validate=_mistakes,
+    warn=_warnings,
     is_single=True,
 )

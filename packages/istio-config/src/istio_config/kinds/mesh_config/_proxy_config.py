@@ -15,12 +15,23 @@ from istio_config.addresses import split_host_port
 from istio_config.kinds.checks import duration_mistake
 from istio_config.kinds.fields import SpecFields, Unchecked
 from istio_config.kinds.formats import header_value_mistake
-from istio_config.kinds.mesh_config._interception import InterceptionMode
 from mesh_configfile import Duration
 from mesh_configfile.shapes import Finding
 
-_Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
 
+class InterceptionMode(StrEnum):
+    """How the connections of a workload come to its proxy; a node that says nothing means NONE.
+
+    NONE: the proxy listens on the addresses that clients connect to. REDIRECT, TPROXY: rules of the
+    kernel redirect connections to two ports of the proxy, which sees their original destination.
+    """
+
+    NONE = "NONE"
+    REDIRECT = "REDIRECT"
+    TPROXY = "TPROXY"
+
+
+_Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
 DRAIN_TIME = Duration(45)
 """The drain time of agents without another; Istio's default."""
 
@@ -37,7 +48,7 @@ class ClientCertDetails(StrEnum):
 
 
 class ClientCertFields(SpecFields, frozen=True):
-    """The parts of a client's certificate that x-forwarded-client-cert tells (Istio's choice)."""
+    """The parts of a client's certificate that x-forwarded-client-cert has (Istio's choice)."""
 
     subject: bool | None = None
     cert: bool | None = None
@@ -66,14 +77,14 @@ class ForwardedHeader(SpecFields, frozen=True):
 
 
 class MetadataExchangeMode(StrEnum):
-    """The proxies to which Istio's proxies tell about themselves; Envoy as it is tells no one."""
+    """Which peers get metadata of a proxy; only Istio's own Envoy has the filter that sends it."""
 
     UNDEFINED = "UNDEFINED"
     IN_MESH = "IN_MESH"
 
 
 class MetadataExchangeHeaders(SpecFields, frozen=True):
-    """The headers by which Istio's proxies tell about themselves."""
+    """The headers with metadata of a proxy (x-envoy-peer-metadata) from Istio's own Envoy."""
 
     mode: MetadataExchangeMode = MetadataExchangeMode.UNDEFINED
 
@@ -180,7 +191,7 @@ class ProxyTracing(SpecFields, frozen=True):
     """The tracer in a proxy's bootstrap, which acts where no provider is named, and its tags."""
 
     zipkin: Unchecked = None
-    """As all tracers here: agents read it."""
+    """Agents read it, as they do all tracers here."""
     datadog: Unchecked = None
     open_telemetry: Unchecked = None
     lightstep: Unchecked = None
@@ -190,7 +201,7 @@ class ProxyTracing(SpecFields, frozen=True):
     custom_tags: dict[str, TracingTag] = msgspec.field(default_factory=dict)
     max_path_tag_length: _Count = 0
     sampling: Annotated[float, msgspec.Meta(ge=0, le=100)] | None = None
-    """The percentage of requests that are traced; None: 1."""
+    """The percentage of requests that are traced; None: 1, Istio's default."""
     enable_istio_tags: bool | None = None
 
     def __hash__(self) -> int:
@@ -198,13 +209,13 @@ class ProxyTracing(SpecFields, frozen=True):
 
 
 class ProxyConfig(SpecFields, frozen=True):
-    """The settings of agents that the control plane reads too."""
+    """The settings of agents that the control plane reads, too."""
 
     discovery_address: str | None = None
     drain_duration: Duration = DRAIN_TIME
     interception_mode: InterceptionMode = InterceptionMode.NONE
-    """Of the mesh's: that of proxies whose node's metadata has none, and by which it is judged what
-    can't be reached."""
+    """In `defaultConfig`: the mode of proxies whose node metadata has none, for which
+    `reachability` also looks for what can't be reached."""
     proxy_headers: ProxyHeaders | None = None
     gateway_topology: GatewayTopology | None = None
     connection_settings: ConnectionSettings | None = None
@@ -226,7 +237,7 @@ class ProxyConfig(SpecFields, frozen=True):
 
 
 def drain_time(text: str) -> Duration:
-    """Read a `drainDuration`, rounded up to whole seconds, as Envoy has it.
+    """Read a `drainDuration`, rounded up to whole seconds (`whole_seconds`).
 
     Raises `DurationError`.
     """
@@ -234,7 +245,7 @@ def drain_time(text: str) -> Duration:
 
 
 def whole_seconds(duration: Duration) -> Duration:
-    """Round a drain time up, as Envoy has it."""
+    """Round a drain time up, as Envoy's --drain-time-s takes whole seconds."""
     return Duration(math.ceil(duration))
 
 

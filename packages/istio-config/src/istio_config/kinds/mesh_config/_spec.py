@@ -110,7 +110,7 @@ class MeshTls(SpecFields, frozen=True):
 
 
 class DefaultTrafficPolicy(SpecFields, frozen=True):
-    """Limits of connections to services for which no DestinationRule has any."""
+    """Limits of connections to services for which no DestinationRule sets any."""
 
     connection_pool: ConnectionPool | None = None
     outlier_detection: OutlierDetection | None = None
@@ -157,7 +157,7 @@ class MeshConfigSpec(SpecFields, frozen=True):
     tls_defaults: MeshTls = MeshTls()
     """Of TLS that is not the mesh's own: SIMPLE and MUTUAL at gateways and to services."""
     proxy_listen_port: _ListenPort = 15001
-    """Where captured connections of the workload arrive; 0 or less: proxies have no listeners."""
+    """The port that the workload's connections are redirected to; 0 or less: no listeners."""
     proxy_inbound_listen_port: PortNumber = 15006
     proxy_http_port: PortNumber | None = None
     access_log_file: str = ""
@@ -181,6 +181,6 @@ class MeshConfigSpec(SpecFields, frozen=True):
     outbound_cluster_stat_name: str = ""
     service_settings: tuple[SettingsOfHosts, ...] = ()
     extension_providers: tuple[ExtensionProvider, ...] = ()
-    """Besides Istio's own, of which one of the same name takes the place."""
+    """Besides Istio's own providers; one of the same name replaces Istio's."""
     default_providers: DefaultProviders = DefaultProviders()
     default_config: ProxyConfig = ProxyConfig()

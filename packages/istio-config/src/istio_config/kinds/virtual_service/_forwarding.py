@@ -1,4 +1,4 @@
-"""What is done with requests that are forwarded: rewrites and retries.
+"""Rewrites and retries of requests that are forwarded.
 
 Source: Istio's API, networking/v1.
 """

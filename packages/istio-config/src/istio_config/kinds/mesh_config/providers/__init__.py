@@ -1,35 +1,33 @@
 """Extension providers of mesh config: the services that authorize, trace and take logs."""
 
 from istio_config.kinds.mesh_config.providers._authorizers import (
+    Authorizer,
     GrpcAuthorizer,
     HttpAuthorizer,
     RequestBodyInCheck,
 )
-from istio_config.kinds.mesh_config.providers._log_mistakes import label_mistakes
+from istio_config.kinds.mesh_config.providers._headers import SentHeader
 from istio_config.kinds.mesh_config.providers._loggers import (
     FileLog,
     HttpLogService,
+    Logger,
     OtelLogService,
     TcpLogService,
-)
-from istio_config.kinds.mesh_config.providers._mistakes import (
-    default_mistakes,
-    provider_mistakes,
-    provider_warnings,
+    log_label_mistakes,
 )
 from istio_config.kinds.mesh_config.providers._provider import (
-    Authorizer,
     DefaultProviders,
     ExtensionProvider,
-    Logger,
-    Tracer,
+    default_provider_mistakes,
+    provider_mistakes,
+    provider_warnings,
 )
 from istio_config.kinds.mesh_config.providers._tracers import (
     Datadog,
     OpenTelemetry,
-    SentHeader,
     SkyWalking,
     TraceContext,
+    Tracer,
     Zipkin,
 )
 
@@ -52,8 +50,8 @@ __all__ = [
     "TraceContext",
     "Tracer",
     "Zipkin",
-    "default_mistakes",
-    "label_mistakes",
+    "default_provider_mistakes",
+    "log_label_mistakes",
     "provider_mistakes",
     "provider_warnings",
 ]

@@ -1,17 +1,28 @@
-"""Extension providers: each a name, and one service or file; Istio's API, mesh/v1alpha1."""
+"""Extension providers: each a name, and one service or file.
 
-from collections.abc import Mapping
-from typing import TypeAlias
+Source: Istio's API, mesh/v1alpha1, and its validation.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
+from istio_config.addresses import is_host
+from istio_config.kinds.checks import below, duration_mistakes, is_dns_label
 from istio_config.kinds.fields import PortNumber, SpecFields, Text, Unchecked
-from istio_config.kinds.mesh_config.providers._authorizers import GrpcAuthorizer, HttpAuthorizer
+from istio_config.kinds.mesh_config.providers._authorizers import (
+    Authorizer,
+    GrpcAuthorizer,
+    HttpAuthorizer,
+    authorizer_mistakes,
+)
 from istio_config.kinds.mesh_config.providers._loggers import (
     FileLog,
     HttpLogService,
+    Logger,
     OtelLogService,
     TcpLogService,
+    logger_mistakes,
 )
 from istio_config.kinds.mesh_config.providers._tracers import (
     Datadog,
@@ -20,16 +31,17 @@ from istio_config.kinds.mesh_config.providers._tracers import (
     OpenCensus,
     OpenTelemetry,
     SkyWalking,
+    Tracer,
     Zipkin,
+    tracer_mistakes,
+    variables_in_headers,
 )
-
-Authorizer: TypeAlias = HttpAuthorizer | GrpcAuthorizer
-Tracer: TypeAlias = Zipkin | Datadog | SkyWalking | OpenTelemetry
-Logger: TypeAlias = FileLog | HttpLogService | TcpLogService | OtelLogService
+from mesh_configfile import Duration
+from mesh_configfile.shapes import Finding
 
 
 class StackdriverLogging(SpecFields, frozen=True):
-    """Further parts of what Stackdriver is told."""
+    """Labels of what is logged at Stackdriver."""
 
     labels: dict[str, str] = msgspec.field(default_factory=dict)
 
@@ -46,7 +58,7 @@ class Stackdriver(SpecFields, frozen=True):
 
 
 class SecretService(SpecFields, frozen=True):
-    """A service that hands certificates out; agents ask their own."""
+    """A service of certificates (SDS). Agents ask the one in their own settings."""
 
     service: Text
     port: PortNumber
@@ -75,7 +87,7 @@ class ExtensionProvider(SpecFields, frozen=True):
 
     @property
     def given(self) -> Mapping[str, Unchecked]:
-        """The fields that say what it is, by their names in YAML: one, if it is right."""
+        """The fields that say what it is, by their names in YAML; a valid provider has one."""
         names = zip(self.__struct_fields__, self.__struct_encode_fields__, strict=True)
         return {
             spelled: value
@@ -105,7 +117,7 @@ class ExtensionProvider(SpecFields, frozen=True):
 
     @property
     def is_private(self) -> bool:
-        """Whether only Istio's own Envoy, or an older one, can do anything with it."""
+        """Whether only Istio's own Envoy, or an older one, has the extension for it."""
         return (self.lightstep or self.opencensus or self.stackdriver or self.sds) is not None
 
     @property
@@ -127,3 +139,106 @@ class DefaultProviders(SpecFields, frozen=True):
 
 BUILT_IN = ("prometheus", "stackdriver", "envoy")
 """The names of Istio's own providers; `envoy` writes the mesh's access log to standard output."""
+_LONGEST_NAME = 63
+
+
+def provider_mistakes(providers: Sequence[ExtensionProvider]) -> Iterator[Finding]:
+    """Yield what is wrong with extension providers; paths start below the list."""
+    seen: set[str] = set()
+    for index, each in enumerate(providers):
+        if (name := each.name.lower()) in seen:
+            yield (index, "name"), f'"{each.name}" is another provider\'s, too: rename one of them'
+        seen.add(name)
+        for path, message in _provider_mistakes(each):
+            yield (index, *path), message
+
+
+def _provider_mistakes(provider: ExtensionProvider) -> Iterator[Finding]:
+    if len(provider.given) != 1:
+        found = " and ".join(provider.given) or "none"
+        yield (), f"must have the settings of exactly one sort of provider, found {found}"
+        return
+    ((kind, value),) = provider.given.items()
+    service = getattr(value, "service", None)
+    if isinstance(service, str) and (wrong := _service_mistake(service)) is not None:
+        yield (kind, "service"), wrong
+    timeout = getattr(value, "timeout", None)
+    if isinstance(timeout, Duration):
+        yield from duration_mistakes((kind, "timeout"), timeout)
+    if provider.authorizer is not None:
+        if not is_dns_label(provider.name) or len(provider.name) > _LONGEST_NAME:
+            yield (
+                ("name",),
+                f'"{provider.name}" can\'t name an authorizer; use small letters, digits and "-"',
+            )
+        yield from below((kind,), authorizer_mistakes(provider.authorizer))
+    if provider.tracer is not None:
+        yield from below((kind,), tracer_mistakes(provider.tracer))
+    if provider.logger is not None:
+        yield from below((kind,), logger_mistakes(provider.logger))
+
+
+def _service_mistake(service: str) -> str | None:
+    """Return what is wrong with the name of a provider's service, or None."""
+    namespace, slash, host = service.rpartition("/")
+    if slash and not is_dns_label(namespace):
+        return f'"{namespace}" in "{service}" is not a namespace; write namespace/host, or a host'
+    if not is_host(host):
+        return f'"{host}" is not a host name; write namespace/host, or a host'
+    return None
+
+
+def default_provider_mistakes(
+    defaults: DefaultProviders, providers: Sequence[ExtensionProvider]
+) -> Iterator[Finding]:
+    """Yield the names of default providers that no provider has; paths start below the field."""
+    known = {*BUILT_IN, *(each.name.lower() for each in providers)}
+    for field, names in (
+        ("tracing", defaults.tracing),
+        ("metrics", defaults.metrics),
+        ("accessLogging", defaults.access_logging),
+    ):
+        for index, name in enumerate(names):
+            if name.lower() not in known:
+                yield (
+                    (field, index),
+                    f'there is no provider "{name}"; define it in extensionProviders',
+                )
+
+
+def provider_warnings(providers: Sequence[ExtensionProvider]) -> Iterator[Finding]:
+    """Yield the providers that have no effect; paths start below the list."""
+    for index, each in enumerate(providers):
+        (kind,) = each.given
+        if each.is_private:
+            yield (
+                (index, kind),
+                "has no effect: Envoy as it is has no such extension; use opentelemetry"
+                if kind != "sds"
+                else "has no effect: agents ask the services of certificates that they are set to",
+            )
+        elif each.prometheus is not None:
+            yield (
+                (index, kind),
+                "has no effect: Envoy has statistics of its own, without Istio's metrics",
+            )
+        tracer = each.opentelemetry
+        if tracer is not None and tracer.dynatrace_sampler is not None:
+            yield (
+                (index, kind, "dynatraceSampler"),
+                "is not supported: requests are chosen by randomSamplingPercentage",
+            )
+        if tracer is not None and tracer.http is not None and tracer.grpc is not None:
+            yield (index, kind, "grpc"), "has no effect beside http"
+        if each.tracer is not None:
+            for field in variables_in_headers(each.tracer):
+                yield (
+                    (index, kind, *field, "envName"),
+                    "has no effect: variables are not handed to proxies; write the value",
+                )
+        authorizer = each.authorizer
+        if authorizer is not None and authorizer.clear_route_cache:
+            yield (
+                (index, kind, "clearRouteCache"),
+                "has no effect, as in Istio: the route stays the one that was chosen before",
+            )

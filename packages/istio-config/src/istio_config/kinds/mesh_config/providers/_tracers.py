@@ -1,23 +1,21 @@
-"""Services that take the spans of traces."""
+"""Services that take the spans of traces.
 
+Source: Istio's API, mesh/v1alpha1.
+"""
+
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
-from typing import Annotated, TypeAlias
+from typing import Annotated, TypeAlias, assert_never
 
 import msgspec
 
+from istio_config.kinds.checks import duration_mistakes
 from istio_config.kinds.fields import PortNumber, SpecFields, Text
-from mesh_configfile import Duration
+from istio_config.kinds.mesh_config.providers._headers import SentHeader, sent_header_mistakes
+from mesh_configfile import Duration, FieldPath
+from mesh_configfile.shapes import Finding
 
 _Length: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**32 - 1)]
-
-
-class SentHeader(SpecFields, frozen=True):
-    """A header that proxies send to a collector."""
-
-    name: Text
-    value: str | None = None
-    env_name: str | None = None
-    """The variable of the control plane's environment that has the value, which is not read."""
 
 
 class TraceContext(StrEnum):
@@ -85,7 +83,7 @@ class ResourceDetectors(SpecFields, frozen=True):
 
 
 class DynatraceApi(SpecFields, frozen=True):
-    """The service that tells how much is to be sampled."""
+    """The service that says how much is sampled."""
 
     service: Text
     port: PortNumber
@@ -129,3 +127,48 @@ class OpenCensus(SpecFields, frozen=True):
     port: PortNumber
     context: tuple[str, ...] = ()
     max_tag_length: _Length = 0
+
+
+Tracer: TypeAlias = Zipkin | Datadog | SkyWalking | OpenTelemetry
+
+
+def tracer_mistakes(tracer: Tracer) -> Iterator[Finding]:
+    """Yield what is wrong with a tracer; paths start below it."""
+    match tracer:
+        case Zipkin():
+            if tracer.path and not tracer.path.startswith("/"):
+                yield ("path",), f'"{tracer.path}" is not a path; it must begin with "/"'
+            yield from sent_header_mistakes(tracer.headers, ("headers",))
+        case OpenTelemetry(http=http, grpc=grpc):
+            if http is not None:
+                if not http.path.startswith("/"):
+                    yield (
+                        ("http", "path"),
+                        'expected a path of the collector, as "/v1/traces"',
+                    )
+                if http.timeout is not None:
+                    yield from duration_mistakes(("http", "timeout"), http.timeout)
+                yield from sent_header_mistakes(http.headers, ("http", "headers"))
+            if grpc is not None:
+                if grpc.timeout is not None:
+                    yield from duration_mistakes(("grpc", "timeout"), grpc.timeout)
+                yield from sent_header_mistakes(grpc.initial_metadata, ("grpc", "initialMetadata"))
+        case Datadog() | SkyWalking():
+            pass
+        case _:
+            assert_never(tracer)
+
+
+def variables_in_headers(tracer: Tracer) -> Iterator[FieldPath]:
+    """Yield the paths of headers whose value is that of a variable."""
+    headers: list[tuple[FieldPath, Sequence[SentHeader]]] = []
+    if isinstance(tracer, Zipkin):
+        headers.append((("headers",), tracer.headers))
+    if isinstance(tracer, OpenTelemetry) and tracer.http is not None:
+        headers.append((("http", "headers"), tracer.http.headers))
+    if isinstance(tracer, OpenTelemetry) and tracer.grpc is not None:
+        headers.append((("grpc", "initialMetadata"), tracer.grpc.initial_metadata))
+    for path, listed in headers:
+        for index, each in enumerate(listed):
+            if each.env_name is not None:
+                yield (*path, index)

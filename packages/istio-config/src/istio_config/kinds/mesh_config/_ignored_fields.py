@@ -23,7 +23,6 @@ MESH_FIELDS = frozenset(
     }
 )
 """Istio's further MeshConfig fields: always accepted, so that one file serves both."""
-
 AGENT_FIELDS = frozenset(
     {
         "availabilityZone",
@@ -63,6 +62,5 @@ AGENT_FIELDS = frozenset(
 
 Agents read them from their own files and environment.
 """
-
 DEFAULT_CONFIG_FIELDS = ProxyConfig.__struct_encode_fields__
 """The fields of `defaultConfig` that the control plane reads too."""
