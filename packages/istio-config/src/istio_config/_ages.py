@@ -1,7 +1,7 @@
 """The ages of all objects in a configuration, by the order of its namespaces.
 
-Objects are read with the ages that they have where namespaces are ordered by name alone. Few
-configurations say more, by the root namespace or by Namespace objects with dates.
+An object is read with the age that it has where namespaces are ordered by their names alone. Few
+configurations decide another order: by `rootNamespace`, or by Namespace objects with dates.
 """
 
 from collections.abc import Iterable, Iterator
@@ -18,11 +18,11 @@ _SHARED = frozenset(
     {"Gateway", "GRPCRoute", "HTTPRoute", "Service", "ServiceEntry", "TCPRoute", "TLSRoute"}
     | {"VirtualService"}
 )
-"""The kinds of which objects of several namespaces can want the same."""
+"""The kinds whose objects compete with those of other namespaces, for a host or a route."""
 
 
 def seniority_of(contents: Iterable[FileContent], *, believes: bool = False) -> Seniority:
-    """Return the order of namespaces in a whole configuration."""
+    """Return the order of namespaces that a configuration decides."""
     if believes:
         return Seniority(believes=True)
     root, dates = BY_NAME.root_namespace, dict[str, str]()
@@ -35,7 +35,7 @@ def seniority_of(contents: Iterable[FileContent], *, believes: bool = False) -> 
 
 
 def decides(contents: Iterable[FileContent]) -> bool:
-    """Return whether there are objects by which the order of namespaces is decided."""
+    """Return whether these contents can change the order of namespaces."""
     return any(True for _ in _deciding(contents))
 
 
@@ -49,7 +49,7 @@ def _deciding(contents: Iterable[FileContent]) -> Iterator[ConfigObject]:
 
 
 def aged(content: FileContent, seniority: Seniority) -> FileContent:
-    """Return the content of a file with the ages of its objects by an order of namespaces."""
+    """Return a content whose objects have the ages that follow from an order of namespaces."""
     objects = tuple(_aged(each, seniority) for each in content.objects)
     if all(one is other for one, other in zip(objects, content.objects, strict=True)):
         return content
@@ -62,7 +62,7 @@ def _aged(item: ConfigObject, seniority: Seniority) -> ConfigObject:
 
 
 def dated_namespaces(contents: Iterable[FileContent]) -> frozenset[str]:
-    """Return the namespaces with dates that could be wanted to count between namespaces."""
+    """Return the namespaces with dated objects of kinds that compete between namespaces."""
     return frozenset(
         item.namespace
         for content in contents
@@ -72,7 +72,7 @@ def dated_namespaces(contents: Iterable[FileContent]) -> frozenset[str]:
 
 
 def dates_without_effect(contents: Iterable[FileContent]) -> Problem | None:
-    """Return the note that dates do not count between namespaces, if two have some that could."""
+    """Return the note that dates have no effect between namespaces, if two namespaces have some."""
     first: ConfigObject | None = None
     for content in contents:
         for item in content.objects:

@@ -1,6 +1,6 @@
 """The objects in one file, and every mistake in it: a pure function of its path and bytes.
 
-A `FileReader` does not parse and check a document again whose text it has read in the file before.
+A `FileReader` parses and checks only the documents whose texts changed since it read the file last.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,14 +26,14 @@ _SINGLE = (MeshConfigSpec, MeshNetworksSpec)
 
 @dataclass(frozen=True, kw_only=True)
 class FileContent:
-    """The objects of a file; if it has problems, those objects that could be read."""
+    """The objects of a file; if it has problems, the objects without."""
 
     objects: tuple[ConfigObject, ...] = ()
     problems: tuple[Problem, ...] = ()
     rest: tuple[ConfigObject, ...] = ()
     """What is right in objects with mistakes, each an object that is valid by itself."""
     unreadable: str = ""
-    """The texts in which there are objects of which nothing could be read."""
+    """The texts with objects of which nothing could be read."""
     notes: tuple[Problem, ...] = ()
     """Objects and fields that are accepted and have no effect."""
     warnings: tuple[Problem, ...] = ()
@@ -48,8 +48,7 @@ class FileContent:
 class FileReader:
     """Reads one file again and again.
 
-    The results are kept by the texts of the documents as long as the file has them: what is kept is
-    never more than the file.
+    Each result is kept, by the text of its document, for as long as the file has that text.
     """
 
     def __init__(
@@ -70,7 +69,7 @@ class FileReader:
         self._allow_unsupported = allow_unsupported
         self._known: dict[str, _Part] = {}
         self.documents_read = 0
-        """How many texts were parsed, for tests."""
+        """How many texts were parsed; tests read it."""
 
     def read(self, data: bytes) -> FileContent:
         """Return the content of the file when it has these bytes."""
@@ -83,7 +82,7 @@ class FileReader:
             if part is None:
                 documents, problems = read_documents(text, file=self._file, line=line)
                 self.documents_read += 1
-                part = _Part.of(line, self._reads(documents))
+                part = _Part.from_reads(line, self._reads(documents))
                 if problems:
                     unreadable += problems
                     found.append(part._replace(unreadable=text))
@@ -98,7 +97,7 @@ class FileReader:
             return _content(found, unreadable)
         self._known = {}
         self.documents_read += 1
-        part, text = _Part.of(1, self._reads(whole)), data.decode(errors="replace")
+        part, text = _Part.from_reads(1, self._reads(whole)), data.decode(errors="replace")
         part = part._replace(unreadable=text) if problems else part.noting_unread(text)
         return _content((part,), problems)
 
@@ -133,7 +132,7 @@ class _Part(NamedTuple):
     unreadable: str = ""
 
     @classmethod
-    def of(cls, line: int, reads: tuple[Read, ...]) -> "_Part":
+    def from_reads(cls, line: int, reads: tuple[Read, ...]) -> "_Part":
         return cls(
             line,
             reads,
@@ -148,11 +147,11 @@ class _Part(NamedTuple):
         by = line - self.line
         if by == 0:
             return self
-        moved = _Part.of(line, tuple(each.moved(by) for each in self.reads))
+        moved = _Part.from_reads(line, tuple(each.moved(by) for each in self.reads))
         return moved._replace(unreadable=self.unreadable)
 
     def noting_unread(self, text: str) -> "_Part":
-        """Return the part with its text, if there is an object in it of which nothing was read."""
+        """Return the part, with its text as unreadable if nothing was read of some object in it."""
         is_unread = any(each.problems and each.rest is None for each in self.reads)
         return self._replace(unreadable=text) if is_unread else self
 
@@ -181,7 +180,7 @@ def _content(parts: Sequence[_Part], problems: Sequence[Problem]) -> FileContent
 
 
 def unreadable(file: str, message: str, *, line: int = 1) -> FileContent:
-    """Return the content of a file that can't be read at all."""
+    """Return the content of a file that can't be read, with the reason as its problem."""
     return FileContent(problems=(Problem(file=file, line=line, message=message),))
 
 

@@ -1,4 +1,4 @@
-"""A folder of YAML files read once, for who checks it: a linter, an editor, a step of CI."""
+"""Reads a folder of YAML files once, for a linter, an editor or a step of CI."""
 
 import os
 import stat
@@ -16,9 +16,9 @@ from mesh_configfile import MAX_BYTES, Problem
 class Configuration:
     """The objects of a folder's files, and what is wrong with them.
 
-    snapshot: the objects; of one with mistakes, what is right in it. problems: the mistakes, by
-    file and line. notes: objects and fields that have no effect. warnings: fields whose effect is
-    probably not meant.
+    snapshot: the objects; an object with mistakes is there with what is right in it. problems: the
+    mistakes, by file and line. notes: objects and fields that have no effect. warnings: fields
+    whose effect is probably not meant.
     """
 
     snapshot: Snapshot
@@ -29,7 +29,7 @@ class Configuration:
 
 
 def read_folder(directory: Path, *, allow_unsupported: bool = False) -> Configuration:
-    """Read all `.yaml` and `.yml` files of a folder and of those below it; raises nothing.
+    """Read all `.yaml` and `.yml` files of a folder and the folders in it; raises nothing.
 
     A file or a folder that can't be read is one of `problems`. allow_unsupported: kinds and fields
     that only Istio acts on are notes, not mistakes.
@@ -49,7 +49,7 @@ def read_folder(directory: Path, *, allow_unsupported: bool = False) -> Configur
 
 
 def _ignore(path: str) -> None:
-    """Take no note of where the reading is."""
+    """Do nothing: a folder that is read once has no watchdog that names where reading hangs."""
 
 
 def _read(path: str, *, allow_unsupported: bool) -> FileContent:

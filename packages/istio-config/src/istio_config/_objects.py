@@ -30,7 +30,7 @@ from mesh_configfile.shapes import Finding, decode
 from mesh_identity import InvalidSpiffeId, checked_segment
 
 ObjectKey: TypeAlias = tuple[str, str, str, str]
-"""Kind with its group, namespace, name, and the cluster; of some kinds all have one key in each."""
+"""Kind with its group, namespace, name, cluster. All objects of a single kind have the same key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,21 +51,21 @@ class ConfigObject:
     is_ending: bool = False
     """Whether it is deleted and not gone yet, as a pod that still has its grace period."""
     created: str = ""
-    """The age by which it counts, as a text that compares; empty for the youngest.
+    """Its age as a text that sorts; empty for the youngest.
 
-    Of an object in a file it is made by its namespace and its date (`config/_seniority`).
+    The age of an object in a file follows from its namespace and its date (`_seniority`).
     """
     origin: Origin
     lines: tuple[tuple[FieldPath, int], ...] = ()
-    """The lines of the fields that can conflict with another object's, below its own line."""
+    """The lines of fields that can conflict with another object's, counted from its own line."""
     unread: tuple[FieldPath, ...] = ()
-    """Of the rest of an object with mistakes: the fields that are not in it as they stand."""
+    """In the rest of an object with mistakes: the fields that differ from the document."""
     left_out: tuple[FieldPath, ...] = ()
-    """Likewise: the items of lists that are not in it."""
+    """In such a rest: the items of lists that were left out."""
 
     @property
     def file(self) -> str:
-        """The file that it is in; of one in no file the store, and what it is."""
+        """The name of its file; of an object in no file the store, and the object."""
         if isinstance(self.origin, InFile):
             return self.origin.file
         return f"{self.origin.store}: {self.kind} {self.namespace}/{self.name}"
@@ -77,7 +77,7 @@ class ConfigObject:
 
     @property
     def place(self) -> str:
-        """File and line, or what stands for them, for people."""
+        """File and line for messages, or what stands for them."""
         return self.problem((), "").place
 
     def problem(self, path: FieldPath, message: str) -> Problem:
@@ -94,7 +94,7 @@ class ConfigObject:
         )
 
     def moved(self, by: int) -> "ConfigObject":
-        """Return the object as it is when its text is that many lines further down."""
+        """Return the object with a line that is so many lines further down."""
         return replace(self, origin=self.origin.moved(by))
 
     @property
@@ -107,9 +107,9 @@ class ConfigObject:
 class Read:
     """The result of reading a document: an object or problems.
 
-    rest: of an object with problems, what is right in it, as an object that is valid by itself; it
-    is judged, and never served. notes: on fields without effect. warnings: of what has an effect
-    that is probably not meant.
+    rest: what is right in an object with problems, as an object that is valid by itself; it is
+    checked against others, and never served. notes: on fields without effect. warnings: on fields
+    with an effect that is probably not meant.
     """
 
     item: ConfigObject | None
@@ -119,7 +119,7 @@ class Read:
     warnings: tuple[Problem, ...] = ()
 
     def moved(self, by: int) -> "Read":
-        """Return what the document gives when it is that many lines further down."""
+        """Return the same for a document that is so many lines further down."""
         return Read(
             item=self.item.moved(by) if self.item is not None else None,
             problems=tuple(replace(each, line=each.line + by) for each in self.problems),
@@ -177,7 +177,10 @@ def read_single(
     allow_unsupported: bool = False,
     keep_lines: bool = False,
 ) -> Read:
-    """Make the one object of a kind of Istio's mapping without kind, or of any document."""
+    """Read a document of a single kind, which Istio writes as a mapping without kind and metadata.
+
+    A document that names a kind is read as any other.
+    """
     if isinstance(document.value, dict) and "kind" in document.value:
         return read_object(document, allow_unsupported=allow_unsupported, keep_lines=keep_lines)
     reader = _Reader(document, allow_unsupported=allow_unsupported, keep_lines=keep_lines)
@@ -186,7 +189,7 @@ def read_single(
 
 
 def documents_of(document: Document) -> Iterator[Document]:
-    """Yield the documents in a list of Kubernetes', such as `kubectl get -o yaml` writes."""
+    """Yield the documents in a `List` of Kubernetes, such as `kubectl get -o yaml` prints."""
     value = document.value
     if not isinstance(value, dict) or not isinstance(value.get("items"), list):
         yield document
@@ -205,7 +208,7 @@ _NAMES_OF_A_MESH = frozenset({*KIND_NAMES, *(name for _, name in UNSUPPORTED_KIN
 
 
 def _foreign_kind(value: dict[str, Value]) -> str:
-    """Return the kind, with its group, of an object that is none of a mesh's; else nothing."""
+    """Return the kind and group of an object that means nothing to a mesh; "" for all others."""
     version, name = value.get("apiVersion"), value.get("kind")
     if not isinstance(version, str) or not isinstance(name, str):
         return ""
@@ -216,16 +219,16 @@ def _foreign_kind(value: dict[str, Value]) -> str:
 
 
 def _lines(document: Document) -> tuple[tuple[FieldPath, int], ...]:
-    """Return the lines of hosts, addresses, ports and resolution alone, to save memory."""
+    """Return the lines of the fields that `_CONFLICTING` names; all would take much memory."""
     return tuple(
         (path, line - document.line)
         for path, line in document.lines()
         if path[:1] == ("spec",)
-        and (len(path) == 1 or (len(path) <= 3 and path[1] in _TOLD_BY_LINE))
+        and (len(path) == 1 or (len(path) <= 3 and path[1] in _CONFLICTING))
     )
 
 
-_TOLD_BY_LINE = ("addresses", "hosts", "ports", "resolution")
+_CONFLICTING = ("addresses", "hosts", "ports", "resolution")
 
 
 class _Reader:
@@ -236,7 +239,7 @@ class _Reader:
         self._allow_unsupported = allow_unsupported
         self._keep_lines = keep_lines
         self._unread: list[FieldPath] = []
-        """Fields with mistakes that the metadata and the spec do without."""
+        """The fields with mistakes, which the metadata and the spec were read without."""
         self._left_out: tuple[FieldPath, ...] = ()
         self._problems: list[Problem] = []
         self._notes: list[Problem] = []
@@ -249,7 +252,7 @@ class _Reader:
         spec: msgspec.Struct | None = None,
         status: msgspec.Struct | None = None,
     ) -> Read:
-        """Return what was read; with problems, the object is the rest beside them."""
+        """Return what was read; where there are problems, the object is the `rest`."""
         found: ConfigObject | None = None
         if kind is not None and metadata is not None and spec is not None:
             found = self._object(kind, metadata, spec, status)
@@ -303,7 +306,7 @@ class _Reader:
             self.add(path, f"{message}; remove it, or let it pass with --allow-unsupported")
 
     def pass_over(self, kind: str) -> None:
-        """Note a kind of objects that a cluster has and a mesh does not look at."""
+        """Note a kind of objects that means nothing to a mesh."""
         self._note(("kind",), f"{kind} {FOREIGN}")
 
     def kind(self, value: dict[str, Value]) -> AnyKind | None:
@@ -354,7 +357,7 @@ class _Reader:
     def spec(
         self, value: Value, kind: AnyKind, path: FieldPath, metadata: Metadata | None
     ) -> msgspec.Struct | None:
-        """Read a spec; what is right in one that is wrong, or None."""
+        """Read a spec; return what is right in it, None if nothing is."""
         if value is None:
             value = {}
         if kind is MESH_CONFIG and isinstance(value, dict):

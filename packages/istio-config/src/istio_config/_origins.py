@@ -1,4 +1,4 @@
-"""Where an object comes from: a place in a file, or a store that keeps it, such as a cluster."""
+"""Where an object comes from: a line of a file, or a store that keeps it, such as a cluster."""
 
 from dataclasses import dataclass, replace
 from typing import ClassVar, TypeAlias
@@ -6,25 +6,25 @@ from typing import ClassVar, TypeAlias
 
 @dataclass(frozen=True, slots=True)
 class InFile:
-    """A place in a file."""
+    """A line of a file."""
 
     file: str
     line: int
     """From 1."""
     cluster: ClassVar[str] = ""
-    """Files are of the mesh, and of no cluster of it."""
+    """Files are of the whole mesh, of no single cluster."""
 
     def moved(self, by: int) -> "InFile":
-        """Return the place so many lines further down."""
+        """Return the line that is `by` lines further down."""
         return replace(self, line=self.line + by)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InStore:
-    """A store of objects, which tells their versions by what Kubernetes' metadata says.
+    """A store of objects, with the version of this one by its Kubernetes metadata.
 
-    store: what people call it. cluster: the one that it is of, as a part of its objects' keys;
-    empty for a store of the whole mesh. generation: 0 where it is not known.
+    store: its name in messages. cluster: the cluster whose store it is, a part of its objects'
+    keys; empty for a store of the whole mesh. generation: 0 if unknown.
     """
 
     store: str

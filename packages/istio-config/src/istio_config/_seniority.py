@@ -1,12 +1,12 @@
-"""Which of two objects is the older one, by what files can say of it.
+"""Which of two objects is older, as Istio resolves conflicts: the older one wins.
 
-Age decides who has a host, a gateway's port, a certificate or a route that two objects want. In
-Kubernetes it is the API server's time, which no user can set. In a file `creationTimestamp` is the
-word of its author, and one namespace must not date itself before another. So between namespaces the
-root namespace comes first, then the namespace whose own object (Namespace, which is of no
-namespace) is the oldest, then the first by name. Within a namespace its own timestamps count.
+So age decides which of two objects has a host, a port of a gateway, a certificate or a route. In
+Kubernetes the API server sets it. In a file the author writes `creationTimestamp`, and must not win
+against other namespaces by an early date. So between namespaces the root namespace comes first,
+then the one with the oldest Namespace object, which belongs to no namespace, then the first by
+name. Timestamps count within a namespace.
 
-Where one hand writes all files, as it is with exports of a cluster, all timestamps can be believed.
+Where one author writes all files, as in an export of a cluster, all timestamps can be believed.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from istio_config.kinds.mesh_config import MeshConfigSpec
 
 _UNDATED = "9999"
 _BETWEEN = "\0"
-"""Comes before all that is in the name of a namespace."""
+"""Sorts before every character of a namespace's name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

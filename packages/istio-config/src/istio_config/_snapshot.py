@@ -14,14 +14,14 @@ from istio_config.kinds.unread_kinds import FOREIGN
 from mesh_configfile import Problem
 
 _FEW = 100
-"""So many new objects are inserted where they belong; with more, all are sorted."""
+"""The most new objects that are inserted where they belong; with more, all are sorted."""
 
 
 class SnapshotEdit(NamedTuple):
     """The objects by which a snapshot differs from one before; one that was edited is in both."""
 
     before: object
-    """The mark of the one before."""
+    """The identity of the one before."""
     gone: tuple[ConfigObject, ...]
     come: tuple[ConfigObject, ...]
 
@@ -46,13 +46,13 @@ class Snapshot:
     """
 
     edit: SnapshotEdit | None = field(default=None, compare=False, repr=False)
-    """How it came of the snapshot before, where that is known without looking at all objects."""
-    mark: object = field(default_factory=object, compare=False, repr=False)
-    """Equal to that of no snapshot with other objects; it keeps none of them alive."""
+    """The edit of the snapshot before, where it is known without comparing all objects."""
+    identity: object = field(default_factory=object, compare=False, repr=False)
+    """Equal for snapshots of the same objects only. Who remembers it keeps no object alive."""
 
-    def edit_since(self, mark: object) -> SnapshotEdit | None:
-        """Return how this one came of another, if that is known and nothing else differs."""
-        return self.edit if self.edit is not None and self.edit.before == mark else None
+    def edit_since(self, identity: object) -> SnapshotEdit | None:
+        """Return the edit that made this snapshot of another one, if that is all that differs."""
+        return self.edit if self.edit is not None and self.edit.before == identity else None
 
     def of_kind(self, kind: AnyKind) -> tuple[ConfigObject, ...]:
         """Return the objects of a kind, oldest first."""
@@ -60,7 +60,10 @@ class Snapshot:
 
 
 def snapshot_of(contents: Sequence[FileContent], *, before: Snapshot | None = None) -> Snapshot:
-    """Return the snapshot of the files' contents; `before` is the last one, to save sorting."""
+    """Return the snapshot of the files' contents.
+
+    before: the last one, whose order is taken over for the objects that are still there.
+    """
     given = [item for each in contents for item in each.objects]
     objects, by_kind = _in_order(given, before)
     return Snapshot(
@@ -75,11 +78,11 @@ def snapshot_of(contents: Sequence[FileContent], *, before: Snapshot | None = No
 def edited_snapshot(
     before: Snapshot, gone: Sequence[FileContent], come: Sequence[FileContent]
 ) -> Snapshot | None:
-    """Return the snapshot after some files have another content; it costs what these have.
+    """Return the snapshot after some files were edited; the cost is that of these files.
 
-    gone: what they had. come: what they have. None if the whole has to be looked at.
+    gone: what they held before. come: what they hold now. None if all files have to be compared.
     """
-    if _said(gone) != _said(come):
+    if _notes_and_warnings(gone) != _notes_and_warnings(come):
         return None
     changed = edits(
         [item for each in gone for item in each.objects],
@@ -93,18 +96,18 @@ def edited_snapshot(
         objects=objects,
         by_kind=by_kind,
         mesh_config=_mesh_config(by_kind),
-        edit=SnapshotEdit(before.mark, tuple(changed.gone), tuple(changed.come)),
-        mark=object(),
+        edit=SnapshotEdit(before.identity, tuple(changed.gone), tuple(changed.come)),
+        identity=object(),
     )
 
 
-def _said(contents: Iterable[FileContent]) -> list[Problem]:
-    """Return what is told of files that are served."""
-    return [said for each in contents for said in (*each.notes, *each.warnings)]
+def _notes_and_warnings(contents: Iterable[FileContent]) -> list[Problem]:
+    """Return the notes and warnings of files, which a snapshot has."""
+    return [problem for each in contents for problem in (*each.notes, *each.warnings)]
 
 
 def with_objects(snapshot: Snapshot, further: Sequence[ConfigObject]) -> Snapshot:
-    """Return a snapshot with some objects more."""
+    """Return the snapshot with further objects."""
     if not further:
         return snapshot
     objects, by_kind = _with_edits(snapshot, (), further)
@@ -114,7 +117,7 @@ def with_objects(snapshot: Snapshot, further: Sequence[ConfigObject]) -> Snapsho
         objects=objects,
         by_kind=by_kind,
         edit=edit._replace(before=(edit.before, added)) if edit is not None else None,
-        mark=(snapshot.mark, added),
+        identity=(snapshot.identity, added),
     )
 
 
@@ -126,13 +129,13 @@ def _mesh_config(by_kind: Mapping[str, tuple[ConfigObject, ...]]) -> MeshConfigS
 
 
 def _once(notes: Iterable[Problem]) -> Iterator[Problem]:
-    """Leave out all but the first note of a kind of foreign objects: a dump has hundreds."""
-    told: set[str] = set()
+    """Yield notes; those about foreign objects once a kind, as a dump of a cluster has hundreds."""
+    seen: set[str] = set()
     for note in notes:
         if note.message.endswith(FOREIGN):
-            if note.message in told:
+            if note.message in seen:
                 continue
-            told.add(note.message)
+            seen.add(note.message)
         yield note
 
 
@@ -156,7 +159,7 @@ def _in_order(
 def _with_edits(
     before: Snapshot, gone: Sequence[ConfigObject], come: Sequence[ConfigObject]
 ) -> tuple[tuple[ConfigObject, ...], _Kinds]:
-    """Return the objects of a snapshot without some and with others, all and by kind."""
+    """Return the objects of a snapshot after an edit, all and by kind."""
     by_kind = dict(before.by_kind)
     for name in {_kind_name(each) for each in (*gone, *come)}:
         by_kind[name] = _edited(
@@ -170,7 +173,7 @@ def _with_edits(
 def _edited(
     before: Sequence[ConfigObject], gone: Sequence[ConfigObject], come: Sequence[ConfigObject]
 ) -> tuple[ConfigObject, ...]:
-    """Return objects, oldest first, without some of them and with others where they belong."""
+    """Return objects, oldest first, after an edit."""
     if len(gone) > _FEW:
         left = set(map(id, gone))
         found = [each for each in before if id(each) not in left]

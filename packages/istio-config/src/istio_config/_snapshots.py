@@ -1,4 +1,4 @@
-"""Makes each snapshot of what a source holds, of the one before where only little changed."""
+"""Builds the snapshots of a source one after another: where little changed, from the last one."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -11,7 +11,7 @@ from mesh_configfile import Problem
 
 
 class Snapshots:
-    """The snapshots of one source, in which objects have the ages of the whole configuration."""
+    """The snapshots of one source; all of its namespaces decide the ages of objects (`_ages`)."""
 
     def __init__(self, *, believe_timestamps: bool = False) -> None:
         """believe_timestamps: `creationTimestamp` counts between namespaces too."""
@@ -19,14 +19,14 @@ class Snapshots:
         self._last: Snapshot | None = None
         self._seniority = BY_NAME
         self._aged: dict[int, tuple[FileContent, FileContent]] = {}
-        """Contents, by their identity, with the ages that their objects have in the snapshot."""
+        """By the id of a content: the content, and the same with the ages in the snapshot."""
         self._note: Problem | None = None
-        """That dates are without effect between namespaces, where it is told."""
+        """The note that dates have no effect between namespaces, if the snapshot has it."""
 
     def edited(self, gone: Sequence[FileContent], come: Sequence[FileContent]) -> Snapshot | None:
-        """Return the snapshot after some contents went and others came; it costs what these have.
+        """Return the snapshot after an edit; the cost is that of the contents that were edited.
 
-        None if the whole has to be looked at, by `of`.
+        None if all contents have to be compared, by `build`.
         """
         if self._last is None or decides((*gone, *come)) or self._note_may_differ(gone, come):
             return None
@@ -39,7 +39,7 @@ class Snapshots:
             self._last = edited
         return edited
 
-    def of(self, contents: Iterable[FileContent]) -> Snapshot:
+    def build(self, contents: Iterable[FileContent]) -> Snapshot:
         """Return the snapshot of these contents."""
         contents = list(contents)
         seniority = seniority_of(contents, believes=self._believe_timestamps)
@@ -55,14 +55,14 @@ class Snapshots:
         return found
 
     def _note_may_differ(self, gone: Sequence[FileContent], come: Sequence[FileContent]) -> bool:
-        """Return whether a change may decide if it is told that dates are without effect."""
+        """Return whether an edit may add or remove the note that dates have no effect."""
         if self._believe_timestamps:
             return False
         dated = dated_namespaces(come)
         return bool(dated) if self._note is None else not dated_namespaces(gone) <= dated
 
     def _with_ages(self, content: FileContent) -> FileContent:
-        """Return a content as it is in the snapshot."""
+        """Return a content with the ages that its objects have in the snapshot."""
         known = self._aged.get(id(content))
         if known is None or known[0] is not content:
             known = self._aged[id(content)] = content, aged(content, self._seniority)

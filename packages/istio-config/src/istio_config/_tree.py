@@ -1,4 +1,4 @@
-"""The YAML files below a directory, and to which of them an event of a directory belongs."""
+"""The YAML files below a directory, and which of them an event of a directory concerns."""
 
 import os
 import stat
@@ -13,10 +13,10 @@ SUFFIXES = (".yaml", ".yml")
 
 
 class TreeLimits(NamedTuple):
-    """How much is looked at to find the files of a configuration.
+    """How much is listed to find the files of a configuration.
 
-    entries: of directories, hidden ones and other files too. behind_link: of these, below a
-    directory that one link leads to, elsewhere. in_vain: behind all links that lead to more.
+    entries: of all directories, hidden ones and other files included. behind_link: of those, behind
+    one link that leads out of the directory. in_vain: behind all links that lead to more than that.
     depth: of directories in directories.
     """
 
@@ -39,18 +39,18 @@ class Tree:
     watched: set[Path] = field(default_factory=set)
     """All directories in which an event may concern the configuration."""
     listed: dict[str, str] = field(default_factory=dict)
-    """How paths in a directory begin that was listed, by its real path."""
+    """By the real path of a directory: the path by which it was listed."""
     unlisted: set[str] = field(default_factory=set)
     """The links that were not followed, and the directories that were not listed."""
     has_links: bool = False
-    """Whether some file is behind a link: any entry may then lead to another file."""
+    """Whether some file is behind a link. Any event may then change where a path leads."""
     further: tuple[str, ...] = ()
-    """The files that were named beside the directory."""
+    """The files that were given beside the directory."""
     beside: dict[tuple[str, str], str] = field(default_factory=dict)
-    """The paths of those that are no links, by their real directory and name."""
+    """The paths of further files that are no links, by their real directory and name."""
 
     def copy(self) -> "Tree":
-        """Return what was found so far, which `restore` makes it again."""
+        """Return what was found so far, for `restore`."""
         return replace(
             self,
             files=list(self.files),
@@ -65,10 +65,10 @@ class Tree:
         self.listed = before.listed
 
     def files_of(self, changed: Iterable[tuple[str, str]]) -> Mapping[str, bool] | None:
-        """Return the files that these entries are, and whether they exist; None if all may be it.
+        """Return the files that these entries are, and whether they exist; None if it may be any.
 
-        changed: directories, and the names in them. Only a plain file with a name that is read is
-        told apart; a directory that came or went, or a link, may change what other paths are.
+        changed: directories, and names in them. A directory that was created or removed, or a link,
+        may change where other paths lead; only an event of a plain file concerns that file alone.
         """
         found: dict[str, bool] = {}
         for directory, name in changed:
@@ -94,7 +94,7 @@ class Tree:
         return _below(directory, name) if is_beside else None
 
     def _may_lead_elsewhere(self, directory: str, name: str, path: str, mode: int) -> bool:
-        """Return whether what other paths lead to may depend on this entry."""
+        """Return whether this entry may decide where other paths lead."""
         if mode and not stat.S_ISREG(mode):
             return True
         if name.startswith("."):
@@ -129,14 +129,15 @@ def read_tree(
     """List the YAML files below a directory, by name, and `further` files last.
 
     problems: gets those of directories that can't be listed and of links that can't be followed.
-    reach: called with each path. No error of the file system is raised.
+    reach: called with each path before it is looked at, so that a watchdog can name the one that
+    hangs. No error of the file system is raised.
     """
     tree = Tree()
     _Walk(tree, problems, reach, limits).begin(str(directory))
     tree.watched |= set(map(Path, tree.directories))
     for each in further:
         path = str(each)
-        reach(path)  # before the first look: what hangs is named by it
+        reach(path)
         real = Path(os.path.realpath(each))
         tree.files.append(path)
         tree.further += (path,)
@@ -147,13 +148,13 @@ def read_tree(
 
 
 class _TooMany(Exception):
-    """There are more entries than may be looked at."""
+    """There are more entries than may be listed."""
 
 
 class _Walk:
-    """Lists the YAML files below a directory; unlisted ones are not configuration.
+    """Lists the YAML files below a directory, without hidden entries.
 
-    Kubernetes keeps a projected volume's files twice, in `..2026_01_01` and behind links.
+    Kubernetes has the files of a projected volume twice: in `..2026_01_01`, and as links to it.
     """
 
     def __init__(
@@ -169,9 +170,9 @@ class _Walk:
         self._limits = limits
         self._root = ""
         self._left = limits.entries
-        """How many entries may still be looked at, here or behind the link that is followed."""
+        """How many entries may still be listed, here or behind the link that is followed."""
         self._in_vain = limits.in_vain
-        """How many may still be looked at behind links that turn out to lead to too much."""
+        """How many may still be listed behind links that turn out to lead to too much."""
         self._is_behind_link = False
 
     def begin(self, directory: str) -> None:
@@ -184,8 +185,10 @@ class _Walk:
         try:
             self._list(directory, 0)
         except _TooMany:
-            told = f"has more than {self._limits.entries} entries below it; the others are not read"
-            self._problem(directory, told)
+            most = self._limits.entries
+            self._problem(
+                directory, f"has more than {most} entries below it; the others are not read"
+            )
 
     def _problem(self, path: str, message: str) -> None:
         self._tree.unlisted.add(path)
@@ -200,8 +203,8 @@ class _Walk:
         self._tree.listed[real] = here
         self._tree.directories.add(real)
         if depth > self._limits.depth:
-            told = f"is more than {self._limits.depth} directories below the config directory"
-            self._problem(here, f"{told}; it is not read")
+            message = f"is more than {self._limits.depth} directories below the config directory"
+            self._problem(here, f"{message}; it is not read")
             return
         try:
             entries = self._entries(here)
@@ -250,13 +253,12 @@ class _Walk:
         elif _is_in(self._root, real):
             self._problem(path, f"leads to {real}, which the config directory itself is in")
         elif self._in_vain <= 0:
-            told = "is not followed, as links before it lead to too much"
-            self._problem(path, told)
+            self._problem(path, "is not followed, as links before it lead to too much")
         else:
             self._list_behind(path, real, depth)
 
     def _list_behind(self, path: str, real: str, depth: int) -> None:
-        before, left, told = self._tree.copy(), self._left, len(self._problems)
+        before, left, known = self._tree.copy(), self._left, len(self._problems)
         most = min(left, self._limits.behind_link)
         self._left, self._is_behind_link = most, True
         try:
@@ -268,7 +270,7 @@ class _Walk:
                 raise
             self._in_vain -= most
             self._tree.restore(before)
-            del self._problems[told:]
+            del self._problems[known:]
             self._problem(
                 path,
                 f"leads to {real}, with more than {most} entries below it; "

@@ -1,7 +1,7 @@
-"""All objects of all files, those with mistakes too, for who judges a configuration at one go.
+"""A configuration with all its files, also those with mistakes: for checks, and never served.
 
-What is served leaves a wrong file out. To judge it all, each object with mistakes is there with
-what is right in it, so that others may refer to it, and it to them.
+Serving leaves out a file with mistakes. A check keeps of each wrong object what is right in it, so
+that a reference to it is no second mistake.
 """
 
 from collections.abc import Iterable, Sequence
@@ -31,9 +31,9 @@ def whole_of(
     beside: Sequence[FileContent] = (),
     believe_timestamps: bool = False,
 ) -> Whole:
-    """Return the configuration that the files are meant to be.
+    """Return the configuration of these files, with what is right in objects with mistakes.
 
-    beside: other files of the same mesh; an object that is in both is that of `contents`.
+    beside: other files of the same mesh; where both have an object, that of `contents` counts.
     """
     first: dict[ObjectKey, ConfigObject] = {}
     duplicates: list[Problem] = []

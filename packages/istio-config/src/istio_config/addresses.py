@@ -52,7 +52,7 @@ def socket_path(address: str) -> str | None:
 
 
 def bracketed(address: str) -> str:
-    """Spell an address as it stands before `:port`."""
+    """Return an address as it is written before `:port`."""
     return f"[{address}]" if ":" in address else address
 
 

@@ -1,4 +1,4 @@
-"""The difference of two sequences of which one came of the other by a few edits.
+"""The difference of two sequences, of which one is the other after a few edits.
 
 Elements are compared by identity: the same object is the same. That costs a few nanoseconds for
 each, so that an edit of a mesh of ten thousand services costs what was edited.
@@ -14,7 +14,7 @@ _FEW = 100
 
 
 class Edits(NamedTuple, Generic[_T]):
-    """The elements that one of two sequences has alone; one that was edited is in both lists."""
+    """The elements that only one of two sequences has, the former or the later one."""
 
     gone: list[_T]
     come: list[_T]
@@ -25,9 +25,9 @@ class Edits(NamedTuple, Generic[_T]):
 
 
 def edits(before: Sequence[_T], after: Sequence[_T]) -> Edits[_T]:
-    """Return the elements that are no longer there, and those that are new, both in order.
+    """Return the elements that were removed and those that were added, both in order.
 
-    Each sequence has an element once.
+    No sequence may have an element twice.
     """
     if before is after:
         return Edits([], [])
@@ -39,16 +39,16 @@ def edits(before: Sequence[_T], after: Sequence[_T]) -> Edits[_T]:
 
 
 class EditsInOrder(NamedTuple, Generic[_T]):
-    """The elements without which two sequences are the same, in the same order."""
+    """The elements without which two sequences would be equal, in order too."""
 
     gone: list[_T]
     come: list[_T]
     are_replacements: bool
-    """Whether each that has come is in the place of one that has gone, in the order of both."""
+    """Whether the first added element stands where the first removed one stood, and so on."""
 
 
 def edits_in_order(before: Sequence[_T], after: Sequence[_T]) -> EditsInOrder[_T]:
-    """Return the edits, with the elements whose order among the others is another now."""
+    """Return the edits; an element that was moved is both removed and added."""
     changed = replacements(before, after)
     if changed is not None:
         gone, come = [old for old, _ in changed], [new for _, new in changed]
@@ -65,10 +65,7 @@ def edits_in_order(before: Sequence[_T], after: Sequence[_T]) -> EditsInOrder[_T
 
 
 def replacements(before: Sequence[_T], after: Sequence[_T]) -> list[tuple[_T, _T]] | None:
-    """Return the elements that are not the same, before and after, if others keep their places.
-
-    None if there are more or fewer of them now.
-    """
+    """Return the pairs of different elements at the same index; None if the lengths differ."""
     if before is after:
         return []
     if len(before) != len(after):
@@ -77,7 +74,7 @@ def replacements(before: Sequence[_T], after: Sequence[_T]) -> list[tuple[_T, _T
 
 
 def with_replaced(elements: tuple[_T, ...], changes: Iterable[tuple[_T, _T]]) -> tuple[_T, ...]:
-    """Return elements, each of which is there once, with some replaced in their places."""
+    """Return the elements after some were replaced; none may be there twice."""
     found = list(elements)
     for old, new in changes:
         at = next(compress(count(), map(is_, elements, repeat(old))), None)
@@ -87,7 +84,7 @@ def with_replaced(elements: tuple[_T, ...], changes: Iterable[tuple[_T, _T]]) ->
 
 
 def _middles(before: Sequence[_T], after: Sequence[_T]) -> tuple[Sequence[_T], Sequence[_T]]:
-    """Return what is left of both without what they begin and end with alike."""
+    """Return both without their common beginning and end."""
     shorter = min(len(before), len(after))
     first = next(compress(count(), map(is_not, before, after)), shorter)
     last = next(compress(count(), map(is_not, reversed(before), reversed(after))), shorter)
@@ -96,7 +93,7 @@ def _middles(before: Sequence[_T], after: Sequence[_T]) -> tuple[Sequence[_T], S
 
 
 def _but_moved(before: Sequence[_T], after: Sequence[_T]) -> Edits[_T]:
-    """Leave out what is in both, at another place."""
+    """Return the edits without the elements that were only moved."""
     known, here = set(map(id, before)), set(map(id, after))
     return Edits(
         [each for each in before if id(each) not in here],

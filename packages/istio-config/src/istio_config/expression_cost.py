@@ -10,14 +10,15 @@ from functools import lru_cache
 
 _LONGEST_KEPT = 1024
 _QUADRATIC_FROM = 256
-"""RE2 walks a program from each of its choices, which shows in programs of more than this size."""
+"""RE2 walks a program from each of its alternatives, so that the time grows with the square of the
+size; it shows in programs larger than this."""
 
 MAX_OBJECT_COST = 250_000
-"""Of all expressions of an object: a tenth of a second of Envoy's main thread at most."""
+"""The most for all expressions of an object: a tenth of a second of Envoy's main thread."""
 MAX_NAMESPACE_COST = 1_000_000
-"""Of all expressions of a namespace's routes, as often as a proxy has each."""
+"""The most for all expressions in the routes of a namespace, each as often as a proxy has it."""
 
-# Instructions, seen with RE2 of 2025-11.
+# In instructions, measured with RE2 of 2025-11.
 _PROLOGUE = 6
 _ANY = 9
 _COMPLEMENT = 12
@@ -62,9 +63,9 @@ def _kept_program_size(text: str) -> int:
 
 
 def program_size(text: str) -> int:
-    """Return about how many instructions RE2 makes of an expression, rather too many than too few.
+    """Return about how many instructions RE2 compiles an expression to, rather too many.
 
-    A text that is no expression has some size, too.
+    A text that is no valid expression has a size, too.
     """
     folded = _FOLDED if re.search(r"\(\?[a-zA-Z]*i", text) else 1
     outer: list[int] = []  # the sizes of what stands before each group that is open

@@ -1,7 +1,7 @@
 """The ports of a workload's machine that are its proxy's own, and lead to no application.
 
-Envoy's admin interface, and pages of the agent that change something, answer callers on the machine
-itself only. A proxy is on it: what it led there would be answered to any client.
+Envoy's admin interface, and pages of the agent that change something, answer only callers on the
+same machine. A proxy is one: a route to such a port would open it to every client of the proxy.
 """
 
 import ipaddress
@@ -19,13 +19,13 @@ PROXY_PORTS: Mapping[int, str] = MappingProxyType(
         15053: "the agent's DNS server",
     }
 )
-"""By number, unless a proxy says that its own are others."""
+"""What listens on each port, unless the node metadata of a proxy has other ports."""
 
 
 def may_be_own_machine(address: str) -> bool:
-    """Return whether this may lead a proxy to the machine that it is on itself.
+    """Return whether a proxy may reach its own machine by this address.
 
-    So may every host name: the owner of the domain decides.
+    It may by every host name, as the owner of the domain decides what it resolves to.
     """
     if address.startswith(UNIX):
         return False
@@ -38,7 +38,7 @@ def may_be_own_machine(address: str) -> bool:
 
 
 def proxy_port_warning(number: int) -> str | None:
-    """Return what to say of a port of a workload to which a service leads; None: nothing."""
+    """Return the warning about a service with this port of a workload, or None."""
     what = PROXY_PORTS.get(number)
     if what is None:
         return None

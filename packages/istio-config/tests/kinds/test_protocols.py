@@ -19,4 +19,4 @@ from istio_config.kinds.protocol import Protocol
 def test_a_protocol_is_read_in_the_first_word_of_a_ports_name(
     name: str, wanted: Protocol | None
 ) -> None:
-    assert Protocol.of_name(name) is wanted
+    assert Protocol.from_port_name(name) is wanted

@@ -17,7 +17,7 @@ def service(
     port_name: a protocol, which the port declares; or another name, and the port declares none.
     vip: None, it has no address.
     """
-    named = Protocol.of_name(port_name)
+    named = Protocol.from_port_name(port_name)
     protocol = f", protocol: {named}" if named is not None else ""
     own = f"  addresses: [{vip}]\n" if vip else ""
     endpoints = "".join(

@@ -192,7 +192,7 @@ def build_model(
         facts.reports,
         facts.key_sets,
     )
-    origin = Origin(snapshot.mark, settings)
+    origin = Origin(snapshot.identity, settings)
     if before is not None and _is_without_effect(snapshot, settings, before.origin):
         return replace(before, origin=origin)
     owners = (

@@ -62,7 +62,7 @@ class EditedFolder:
         edited = self._snapshots.edited(gone, come)
         if edited is not None:
             return edited
-        return self._snapshots.of(each.content for each in self._files.values())
+        return self._snapshots.build(each.content for each in self._files.values())
 
 
 def _read(file: Path, before: _File | None) -> _File:

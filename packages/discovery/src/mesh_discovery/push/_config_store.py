@@ -46,7 +46,7 @@ class ConfigStore:
         self._strict_namespaces = strict_namespaces
         self.snapshot = facts.snapshot
         """The configuration that is served, but for pods that were read again and say the same."""
-        self._read: object = facts.snapshot.mark
+        self._read: object = facts.snapshot.identity
         """The mark of the snapshot that was given last."""
         self.unreachable: tuple[Problem, ...] = ()
         """Services that are served and can't be reached."""
@@ -74,9 +74,9 @@ class ConfigStore:
     def serve(self, facts: Facts, notify: Callable[[PushRequest], None]) -> None:
         """Serve these facts in place of others, and have what changed pushed."""
         snapshot, before = facts.snapshot, self.served.pending
-        is_read_anew = snapshot.mark != self._read
+        is_read_anew = snapshot.identity != self._read
         if is_read_anew:
-            self._read = snapshot.mark
+            self._read = snapshot.identity
             self.loaded_at = time.time()
         model = self._model(facts, before)
         if model.says_the_same_as(before):

@@ -54,7 +54,7 @@ class MemorySource:
         self._allow_unsupported = allow_unsupported
         self._snapshots = Snapshots(believe_timestamps=believe_timestamps)
         self._contents = self._read(objects)
-        self._snapshot = self._snapshots.of(self._contents.values())
+        self._snapshot = self._snapshots.build(self._contents.values())
         self._given: object = None
         """The mark of the snapshot that was asked for last."""
         self._changed: Changed | None = None
@@ -102,7 +102,7 @@ class MemorySource:
 
     def laid_over(self, facts: Facts) -> Facts:
         """Return facts with these objects."""
-        self._given = self._snapshot.mark
+        self._given = self._snapshot.identity
         return replace(facts, snapshot=self._snapshot)
 
     async def is_current(self) -> bool:
@@ -116,7 +116,7 @@ class MemorySource:
             raise RuntimeError(f"the source {self._name} is followed already")
         self._changed = changed
         try:
-            if self._given not in (None, self._snapshot.mark):
+            if self._given not in (None, self._snapshot.identity):
                 changed()
             yield
         finally:
@@ -127,7 +127,7 @@ class MemorySource:
             return
         edited = self._snapshots.edited(gone, come)
         if edited is None:
-            edited = self._snapshots.of(self._contents.values())
+            edited = self._snapshots.build(self._contents.values())
         self._snapshot = edited
         self.reading = Reading(looked_at=time.time())
         if self._changed is not None:

@@ -238,7 +238,7 @@ def headless(*addresses: str, port_name: str = "tcp") -> Service:
             Port(
                 number=number,
                 name=port_name,
-                protocol=Protocol.of_name(port_name) or Protocol.AUTO,
+                protocol=Protocol.from_port_name(port_name) or Protocol.AUTO,
                 target=number,
             ),
         ),
@@ -342,7 +342,7 @@ def test_no_place_and_no_match_stands_twice_and_no_service_is_lost_in_silence(
                 Port(
                     number=port,
                     name=name,
-                    protocol=Protocol.of_name(name) or Protocol.AUTO,
+                    protocol=Protocol.from_port_name(name) or Protocol.AUTO,
                     target=port,
                 ),
             ),

@@ -44,7 +44,7 @@ class _Field(NamedTuple):
     is_map: bool
     is_repeated: bool
     whole: Check | None
-    """Of the value; that of a whole list or mapping is among those of unset ones."""
+    """The check of the value. Those of a whole list or mapping are in `always`."""
     items: Check | None
     recurses: bool
 
@@ -53,10 +53,10 @@ class _Type(NamedTuple):
     """The constraints of a type; most fields of a message are not set, and not looked at."""
 
     oneofs: tuple[str, ...]
-    """Of which one must be chosen."""
+    """The oneofs of which a field must be set."""
     required: tuple[str, ...]
     always: tuple[tuple[str, Check], ...]
-    """Of fields that have a value, set or not."""
+    """The checks of fields that have a value also when unset."""
     given: Mapping[str, _Field]
     demands: tuple[TypeCheck, ...]
 
@@ -82,8 +82,8 @@ def _look(message: Message, path: FieldPath, found: list[Finding]) -> None:
 def _look_at_fields(message: Message, path: FieldPath, found: list[Finding]) -> None:
     descriptor = message.DESCRIPTOR
     known = _type(descriptor)
-    told = (demand(message) for demand in known.demands)
-    found += [((*path, each[0]), each[1]) for each in told if each is not None]
+    demanded = (demand(message) for demand in known.demands)
+    found += [((*path, each[0]), each[1]) for each in demanded if each is not None]
     for oneof in known.oneofs:
         if message.WhichOneof(oneof) is None:
             names = [each.name for each in descriptor.oneofs_by_name[oneof].fields]
@@ -174,5 +174,5 @@ def _field(field: FieldDescriptor, rules: Unchecked) -> _Field:
 
 
 def _has_parts(descriptor: Descriptor) -> bool:
-    """Return whether messages of a type may break constraints."""
+    """Return whether a type has constraints, or fields with a type that has."""
     return descriptor.full_name == _ANY or not descriptor.full_name.startswith("google.")

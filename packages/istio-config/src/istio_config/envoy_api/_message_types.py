@@ -60,7 +60,7 @@ def is_of_old_api(full_name: str) -> bool:
 
 
 def unpacked(packed: Any) -> Message | None:
-    """Return the message in an `Any`; None if its type is not known, or the content not of it."""
+    """Return the message in an `Any`; None if its type is unknown or its content does not parse."""
     descriptor = find_type(type_in(packed.type_url))
     if descriptor is None:
         return None
@@ -73,7 +73,7 @@ def unpacked(packed: Any) -> Message | None:
 
 
 def content_type(packed: Any) -> str:
-    """Return the name of the type of a configuration, of that in a `TypedStruct` if it is one."""
+    """Return the name of a configuration's type; of a `TypedStruct`, that of what it holds."""
     name = type_in(packed.type_url)
     if name not in TYPED_STRUCTS:
         return name

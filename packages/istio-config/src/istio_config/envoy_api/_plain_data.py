@@ -1,7 +1,7 @@
 """Messages of plain data, such as YAML holds, by protobuf's JSON mapping; every mistake is named.
 
-The library stops at the first mistake. So each field is looked at by itself before, by the type's
-descriptor, and only values without parts are left to the library.
+The library stops at the first mistake. So each field is compared with the type's descriptor first,
+and only single values are left to the library.
 Source: the JSON mapping of protobuf (protobuf.dev/programming-guides/json).
 """
 
@@ -56,7 +56,7 @@ _SCALARS = {
 
 
 def message_of(value: Unchecked, descriptor: Descriptor) -> Message:
-    """Return the message that plain data without `message_differences` says.
+    """Return the message of plain data that has no `message_differences`.
 
     Raises `ValueError` if there is a mistake after all.
     """

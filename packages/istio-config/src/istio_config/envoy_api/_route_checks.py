@@ -27,7 +27,7 @@ _MOST_VARIABLES = 5
 
 
 def _template(message: Unchecked) -> tuple[str, str] | None:
-    """Take the forms of templates that Envoy is sure to take: it dies of others in RBAC."""
+    """Accept only templates that Envoy is sure to accept: in RBAC it crashes at others."""
     text: str = message.path_template
     segments = text.removeprefix("/").removesuffix("/").split("/")
     known = segments == [""] or all(map(_SEGMENT.fullmatch, segments))

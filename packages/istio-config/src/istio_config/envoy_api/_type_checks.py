@@ -25,7 +25,7 @@ def type_checks(descriptor: Descriptor) -> tuple[TypeCheck, ...]:
 
 
 def _has_config(message: Unchecked) -> tuple[str, str] | None:
-    """Look at a filter, a log or a transport socket: a name alone finds no extension."""
+    """Require a configuration: a name alone finds no filter, log or transport socket."""
     if message.WhichOneof("config_type") is not None:
         return None
     return "typed_config", "is missing"

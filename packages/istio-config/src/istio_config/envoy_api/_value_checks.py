@@ -44,7 +44,7 @@ def of_wrapper(check: Check) -> Check:
 
 
 def not_negative(value: Unchecked) -> str | None:
-    """Look at a duration without constraints: Envoy takes no negative one anywhere."""
+    """Refuse a negative duration, which Envoy accepts nowhere, also where no constraint says so."""
     return "must not be negative" if value.seconds < 0 or value.nanos < 0 else None
 
 

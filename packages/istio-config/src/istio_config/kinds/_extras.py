@@ -1,4 +1,4 @@
-"""Libraries that only some kinds are checked with: an extra of this package brings them."""
+"""Libraries that only the checks of some kinds need, which are extras of this package."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -13,15 +13,15 @@ from mesh_configfile.shapes import Finding
 
 _MOST_BYTES = 1024
 _LEAST_MEMORY = 1 << 18
-"""Of RE2, in bytes: enough for the syntax of any text that is short enough."""
+"""In bytes, for RE2: enough to parse every text of `_MOST_BYTES`."""
 _TOO_LARGE = b"pattern too large - compile failed"
-"""The answer of RE2 to what it has read and does not compile in the memory given; Python's binding
-has no code for it. Whether that is too large for Envoy is known before."""
+"""RE2's error for an expression that it parsed, and that needs more memory to compile than given;
+Python's binding has no code for it. Whether it is too large for Envoy, `compile_cost` decides."""
 
 
 @functools.cache
 def _quiet() -> re2.Options:
-    """Make the options: a mistake is told to the user, and not logged by the library."""
+    """Return options with which RE2 logs no mistake: it is a finding, for the user."""
     options = re2.Options()
     options.log_errors = False
     options.max_mem = _LEAST_MEMORY
@@ -49,7 +49,7 @@ def regex_mistake(text: str, *, most_instructions: int | None = None) -> str | N
 
 
 def _program_size(text: str) -> float | str:
-    """Return the size of the program, infinity if it is large, or why there can be none."""
+    """Return the size of the program, infinity if RE2 runs out of memory, or why it is invalid."""
     try:
         return int(re2.compile(text, _quiet()).programsize)
     except re2.error as error:
@@ -60,7 +60,7 @@ def _program_size(text: str) -> float | str:
 
 
 class Expression(NamedTuple):
-    """A regular expression of a field, and how often a virtual host has it."""
+    """A regular expression in a field, and how often a virtual host has it."""
 
     path: FieldPath
     text: str
@@ -73,9 +73,9 @@ class Expression(NamedTuple):
 
 
 def cost_mistakes(expressions: Iterable[Expression]) -> Iterator[Finding]:
-    """Yield the first expression of an object with which all of them cost too much.
+    """Yield the first expression with which those of an object cost too much together.
 
-    One that is too large by itself is not counted, as that is told by `regex_mistake`.
+    One that is too large by itself does not count: `regex_mistake` is about it.
     """
     total = 0
     for each in expressions:
@@ -83,8 +83,8 @@ def cost_mistakes(expressions: Iterable[Expression]) -> Iterator[Finding]:
             continue
         total += each.cost
         if total > MAX_OBJECT_COST:
-            told = "with this one, the regular expressions of the object are too much for Envoy"
-            yield each.path, f"{told}: make them smaller, or several objects"
+            message = "with this one, the regular expressions of the object are too much for Envoy"
+            yield each.path, f"{message}: make them smaller, or several objects"
             return
 
 

@@ -54,7 +54,7 @@ def control_character_mistakes(path: FieldPath, text: str) -> Iterator[Finding]:
 
 
 def several_given(path: FieldPath, choices: Mapping[str, object]) -> Iterator[Finding]:
-    """Yield that more than one of these fields is given, of which one at most may be."""
+    """Yield that more than one of these fields is given, where one at most may be."""
     given = [name for name, value in choices.items() if value is not None]
     if len(given) > 1:
         yield path, f"has {' and '.join(given)}: keep one"
@@ -84,11 +84,12 @@ def export_to_mistakes(
 
 
 def port_name_warning(protocol: str, name: str, *, elsewhere: str = "") -> str | None:
-    """Return what to know of a port that has a protocol in its name alone, or None.
+    """Return the warning about a port whose name alone says a protocol, or None.
 
-    elsewhere: how such a port is taken where connections are not captured, if that is one thing.
+    Istio reads the name of a port in Kubernetes' Services only. elsewhere: the end of the sentence
+    about proxies to which no traffic is redirected.
     """
-    named = Protocol.of_name(name)
+    named = Protocol.from_port_name(name)
     if protocol or named is None:
         return None
     return (
@@ -108,7 +109,7 @@ def label_mistakes(labels: Mapping[str, str], path: FieldPath) -> Iterator[Findi
 
 
 def selector_mistakes(labels: Mapping[str, str], path: FieldPath) -> Iterator[Finding]:
-    """Yield what is wrong with the labels by which a selector chooses: no value is a pattern."""
+    """Yield what is wrong with the labels of a selector, which takes no patterns (Istio's rule)."""
     for key, value in labels.items():
         if not key:
             yield (*path, key), "the key of a label is empty"

@@ -18,11 +18,11 @@ SpecT = TypeVar("SpecT", bound=msgspec.Struct)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadBody(Generic[SpecT]):
-    """The body of a document: a spec, or mistakes and what there is beside them.
+    """The body of a document: a spec, or mistakes and what is right beside them.
 
-    spec: None if there are mistakes. rest: then a valid spec of all that is right, if there is any;
-    unread: the fields that are not in it as they stand, or were made up for it; left_out: the items
-    of lists that are not in it. lacks: what is valid and not supported. Paths are those of the
+    spec: None if there are mistakes. rest: then a valid spec of all that is right, if there is any.
+    unread: the fields that differ in it from the document, or were invented for it. left_out: the
+    items of lists that it lacks. lacks: what is valid and not supported. Paths are those of the
     document.
     """
 
@@ -66,7 +66,7 @@ class Kind(Generic[SpecT]):
     status: type[msgspec.Struct] | None = None
     """The fields of `status` that are read, if any."""
     is_single: bool = False
-    """Whether a mesh has one object of this kind, which needs no name."""
+    """Whether a mesh has one object of this kind at most, which needs no name."""
 
     @property
     def api_versions(self) -> list[str]:
@@ -77,8 +77,8 @@ class Kind(Generic[SpecT]):
     def read(self, value: Value, path: FieldPath, metadata: Metadata) -> ReadBody[SpecT]:
         """Read the body of a document; paths of what is found begin with `path`.
 
-        Beside fields that are wrong all others are judged, also how they go together. Nothing is
-        told of what follows from a mistake that is told.
+        Fields beside wrong ones are checked too, also against each other. What only follows from
+        another mistake is no finding.
         """
         spec, mistakes = decoded(value, self.spec, path)
         if spec is not None and not (found := list(_findings(self.validate, spec, metadata))):
@@ -118,10 +118,10 @@ class Kind(Generic[SpecT]):
         )
 
     def _without_mistakes(self, reduced: Reduced, metadata: Metadata) -> SpecT | None:
-        """Return a valid spec without what is wrong in one that can be decoded.
+        """Return a valid spec of what is right in one that can be decoded.
 
-        Where leaving a field out does not help, what is around it is left out. None if nothing
-        valid is left.
+        A wrong field is left out; if that does not help, what is around it. None if nothing valid
+        remains.
         """
         while reduced.mend(self.spec):
             spec = decode(reduced.value, self.spec)
@@ -136,7 +136,7 @@ class Kind(Generic[SpecT]):
 def _findings(
     find: Callable[[SpecT, Metadata], Iterator[Finding]], spec: SpecT, metadata: Metadata
 ) -> Iterator[Finding]:
-    """Yield what a rule finds, and that it can't look where a library is not installed."""
+    """Yield what a rule finds; where it needs a library that is not installed, yield that."""
     try:
         yield from find(spec, metadata)
     except MissingExtraError as error:
@@ -146,9 +146,9 @@ def _findings(
 def decoded(
     value: Value, fields: type[SpecT], path: FieldPath
 ) -> tuple[SpecT | None, list[Finding]]:
-    """Make a struct of plain data, or name every field that is wrong.
+    """Decode plain data as a struct, or return every mistake in it.
 
-    msgspec stops at the first mistake, so the data is compared with the struct before.
+    msgspec stops at the first mistake, so the data is compared with the struct first.
     """
     findings = list(differences(value, fields, path))
     if findings:
@@ -160,14 +160,14 @@ def decoded(
 
 
 def _is_beside(path: FieldPath, values: Iterable[FieldPath]) -> bool:
-    """Return whether a field may be right or wrong by a value beside it, which was not read."""
+    """Return whether a value beside this field was not read, by which it may be right or wrong."""
     return any(path[:-1] == each[:-1] for each in values)
 
 
 def _is_behind_a_match(path: FieldPath, unread: Iterable[FieldPath]) -> bool:
-    """Return whether a field is of a rule behind one that takes other requests than it says.
+    """Return whether a field is in a route behind one with a match that was not read.
 
-    Without a match that was not read it seems to take them all, and leaves none to those behind it.
+    Without its match the earlier route takes all requests, and the later ones seem unreachable.
     """
     for each in unread:
         at = each.index(_MATCH) - 1 if _MATCH in each[1:] else 0

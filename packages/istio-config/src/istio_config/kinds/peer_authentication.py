@@ -1,7 +1,7 @@
 """PeerAuthentication: which inbound connections a mesh, a namespace or some workloads accept.
 
-What it means for a workload is in `model/_peer_authentication`; what Envoys do about it, in
-`plan/_inbound` at the server and in `plan/_auto_mtls` at the client.
+What it means for a workload is in `mesh_model`; what Envoys do about it, in `envoy_config`
+(`plan/_inbound` at the server, `plan/_auto_mtls` at the client).
 Source: Istio's API, security/v1.
 """
 

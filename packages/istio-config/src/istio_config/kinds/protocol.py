@@ -18,7 +18,7 @@ class Protocol(StrEnum):
     REDIS = "REDIS"
     UDP = "UDP"
     AUTO = "AUTO"
-    """Not declared: found out from the first bytes where traffic is intercepted, else TCP."""
+    """Not declared: detected by the first bytes where proxies get redirected traffic, else TCP."""
 
     @classmethod
     def parse(cls, text: str) -> "Protocol | None":
@@ -34,23 +34,24 @@ class Protocol(StrEnum):
         return cls.parse(text) or cls.AUTO
 
     @classmethod
-    def of_name(cls, name: str) -> "Protocol | None":
+    def from_port_name(cls, name: str) -> "Protocol | None":
         """Read the protocol that the first word of a port's name says (`grpc-api`), if any."""
         if name.lower().startswith("grpc-web"):
             return cls.GRPC_WEB
         return cls.parse(name.partition("-")[0])
 
     @classmethod
-    def of_kubernetes_port(cls, app_protocol: str | None, name: str, number: int) -> "Protocol":
-        """Take the first word of `appProtocol`, else of the port's name, else AUTO.
+    def from_kubernetes_port(cls, app_protocol: str | None, name: str, number: int) -> "Protocol":
+        """Read the first word of `appProtocol`, else that of the port's name; else it is AUTO.
 
-        Some ports belong to protocols in which the server speaks first: those are TCP.
+        Then the ports of SMTP, DNS, MySQL and MongoDB are TCP, as applications on them break if the
+        protocol is detected by what clients send (Istio's `wellKnownPorts`).
         """
         if app_protocol in _KUBERNETES:
             return _KUBERNETES[app_protocol]
         text = name if app_protocol is None else app_protocol
         undeclared = cls.TCP if number in _SERVER_FIRST else cls.AUTO
-        return cls.of_name(text) or undeclared
+        return cls.from_port_name(text) or undeclared
 
     @property
     def is_http(self) -> bool:
@@ -64,7 +65,7 @@ class Protocol(StrEnum):
 
     @property
     def is_tls(self) -> bool:
-        """Whether clients speak TLS of their own, and Envoy looks at no more than its SNI."""
+        """Whether clients encrypt, so that Envoy sees no more than the SNI."""
         return self in (Protocol.TLS, Protocol.HTTPS)
 
 

@@ -61,7 +61,10 @@ KIND_NAMES = tuple(sorted({kind.name for kind in _ALL}))
 
 
 def find_kind(api_version: str, name: str) -> AnyKind | None:
-    """Return the kind of a document; where no other group has the name, whatever its version is."""
+    """Return the kind of a document, whatever its version.
+
+    With an unknown group, it is the kind of this name if there is only one.
+    """
     group = api_version.rpartition("/")[0]
     if (kind := KINDS.get((group, name))) is not None:
         return kind

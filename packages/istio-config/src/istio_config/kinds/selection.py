@@ -1,7 +1,7 @@
 """The workloads that a policy, a Telemetry or an EnvoyFilter is for.
 
-Without a selection it is for all of its namespace; in the root namespace, for all of the mesh. A
-reference to a Gateway is for the proxies of that Gateway (Gateway API) in the object's namespace.
+An object without a selection is for its whole namespace; in the root namespace, for the whole mesh.
+A reference to a Gateway (of the Gateway API, in the same namespace) selects the proxies of it.
 """
 
 from collections.abc import Iterator, Mapping
@@ -36,10 +36,10 @@ class TargetRef(SpecFields, frozen=True):
 
 
 class Selection(NamedTuple):
-    """The choice of workloads of an object.
+    """The workloads that an object selects.
 
-    labels: that workloads must have. gateways: names of Gateways of the Gateway API, in the
-    object's namespace; if there are some, it is for their proxies alone.
+    labels: those that a workload must have. gateways: the names of Gateways in the namespace of the
+    object; if there are any, only their proxies are selected.
     """
 
     labels: Mapping[str, str]
@@ -55,7 +55,7 @@ class Selecting(Protocol):
 
 
 def selection_of(selector: WorkloadSelector | None, refs: tuple[TargetRef, ...]) -> Selection:
-    """Return the choice that a selector and references to Gateways make."""
+    """Return the selection of a selector and of references to Gateways."""
     labels = selector.match_labels if selector is not None else {}
     return Selection(labels, tuple(each.name for each in refs))
 
@@ -68,11 +68,11 @@ def selection_mistakes(
     path: FieldPath = ("selector", "matchLabels"),
     single: TargetRef | None = None,
 ) -> Iterator[Finding]:
-    """Yield what is wrong with a choice of workloads, given in an object of a namespace.
+    """Yield what is wrong with the selection of an object in a namespace.
 
-    labels: None if there is no selector. path: of the labels. single: in `targetRef`, the
-    older way to give one. Gateways alone can be referred to: other kinds are for waypoints, which
-    are not served.
+    labels: None if there is no selector. path: that of the labels. single: the `targetRef`, the
+    older way to give one reference. Only Gateways can be referred to: the other kinds are for
+    waypoints, which are not served.
     """
     places: list[tuple[FieldPath, TargetRef]] = [
         (("targetRefs", index), each) for index, each in enumerate(refs)

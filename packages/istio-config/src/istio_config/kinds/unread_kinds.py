@@ -34,9 +34,9 @@ _CERTAIN_NAMES = frozenset({"Service"})
 
 
 def is_foreign_kind(group: str, name: str, *, known: frozenset[str]) -> bool:
-    """Return whether objects of this kind are none of a mesh's.
+    """Return whether objects of this kind mean nothing to a mesh.
 
-    known: the names of kinds that are a mesh's; one in another group is taken for a mistake.
+    known: the names of the kinds of a mesh; with another group, one of them is taken for a mistake.
     """
     if not group:
         return name in _CORE

@@ -32,7 +32,7 @@ class WorkloadEntrySpec(SpecFields, frozen=True):
 
 
 class WorkloadCondition(KubernetesFields, frozen=True):
-    """Something that holds of a workload, or does not."""
+    """A condition of a workload, such as Healthy."""
 
     type: str = ""
     status: str = ""

@@ -57,14 +57,14 @@ class HttpProbe(SpecFields, frozen=True):
 
 
 class TcpProbe(SpecFields, frozen=True):
-    """A connection that the application takes if it is healthy."""
+    """A connection that the application accepts if it is healthy."""
 
     port: PortNumber
     host: str = ""
 
 
 class ExecProbe(SpecFields, frozen=True):
-    """A command that ends well if the application is healthy."""
+    """A command that exits with 0 if the application is healthy."""
 
     command: tuple[str, ...] = ()
 

@@ -113,7 +113,7 @@ def _carried(spec: KubernetesServiceSpec) -> tuple[KubernetesPort, ...]:
 def _port(port: KubernetesPort) -> Port:
     protocol = Protocol.UDP
     if port.protocol is TransportProtocol.TCP:
-        protocol = Protocol.of_kubernetes_port(port.app_protocol, port.name, port.port)
+        protocol = Protocol.from_kubernetes_port(port.app_protocol, port.name, port.port)
     target = port.target_port if isinstance(port.target_port, int) else 0
     return Port(number=port.port, name=port.name, protocol=protocol, target=target or port.port)
 

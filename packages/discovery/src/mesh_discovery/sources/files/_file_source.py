@@ -96,7 +96,7 @@ class FileSource:
         """
         self._log_wrong_files(load)
         self.reading = Reading(looked_at=time.time(), wrong=load.wrong, files=load.files)
-        edit = load.snapshot.edit_since(self._snapshot.mark)
+        edit = load.snapshot.edit_since(self._snapshot.identity)
         differs = load.snapshot != self._snapshot if edit is None else edit.gone != edit.come
         result = "changed" if differs else "unchanged"
         if load.wrong:

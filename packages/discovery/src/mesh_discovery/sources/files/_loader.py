@@ -166,7 +166,7 @@ class ConfigLoader:
             edited = self._snapshots.edited(gone, come)
             if edited is not None:
                 return edited
-        return self._snapshots.of(each.content for each in served.served.values())
+        return self._snapshots.build(each.content for each in served.served.values())
 
     def _look_at_all(self) -> None:
         unlisted: list[Problem] = []

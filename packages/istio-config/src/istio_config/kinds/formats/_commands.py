@@ -1,7 +1,7 @@
-"""Values of headers and lines of logs: text in which `%COMMAND(arguments)%` is replaced.
+"""Values of headers and lines of logs, with commands: `%COMMAND(arguments)%`.
 
-Envoy refuses the whole route table or listener for a text that it can't read, so the commands are
-those that it was seen to take (1.40), with their arguments.
+Envoy refuses the whole route table or listener for a text that it can't parse. So only those
+commands and arguments pass that Envoy 1.40 was seen to accept.
 """
 
 import re
@@ -182,10 +182,10 @@ OF_TAGS: Mapping[str, str] = {
     "CEL": r".+",
     "METADATA": r"(CLUSTER|DYNAMIC|LISTENER|ROUTE|UPSTREAM_HOST|VIRTUAL_HOST):[^:]+(:.+)?",
 }
-"""The form of the arguments of commands that tags and records have besides."""
+"""The arguments of the further commands in tags of spans and in log records."""
 
 OF_LOGS: Mapping[str, str] = {**OF_TAGS, "REQ_WITHOUT_QUERY": _HEADER}
-"""The same, of lines of logs; the last is an extension, which is added where it is needed."""
+"""The same for lines of logs; the last is an extension, which is configured where it is needed."""
 
 
 def header_value_mistake(text: str) -> str | None:

@@ -1,8 +1,8 @@
 """The check of an expression in CEL, as filters of access logs have it.
 
-Envoy refuses the whole listener for an expression that it can't build, so only that part of the
-language is let through which it was seen to take (1.40): without comprehensions (`exists`, `map`),
-messages, and the conversion to `string`.
+Envoy refuses the whole listener for an expression that it can't build. So only the part of the
+language passes that Envoy 1.40 was seen to accept: no comprehensions (`exists`, `map`), no
+messages, no conversion to `string`.
 """
 
 from collections.abc import Mapping
@@ -66,7 +66,7 @@ _BINARY = (
 )
 """Operators between two values, those that bind least first."""
 _LOGICAL = 2
-"""The first so many of them are logical."""
+"""So many of them, the first ones, are logical."""
 _DEEPEST = 16
 _MOST_TOKENS = 400
 _LARGEST_PROGRAM = 100
@@ -83,7 +83,7 @@ def expression_mistake(text: str) -> str | None:
 
 
 def unknown_names(text: str) -> tuple[str, ...]:
-    """Return the names in a right expression that Envoy has no values for."""
+    """Return the names in a valid expression that Envoy has no values for."""
     parser = _Parser(tokens(text))
     parser.parse()
     return tuple(dict.fromkeys(each for each in parser.names if each not in ATTRIBUTES | _TYPES))
@@ -110,7 +110,7 @@ class _Parser:
         if depth > _DEEPEST:
             raise ExpressionError(f"has {depth} operations in one another, of {_DEEPEST} at most")
 
-    # Each of these reads a part, and returns how many operations are in one another there.
+    # Each of these reads a part, and returns how deep operations are nested in it.
 
     def _expression(self) -> int:
         self._brackets += 1
@@ -131,7 +131,7 @@ class _Parser:
         while (token := self._peek()) is not None and token.text in _BINARY[level]:
             self._next += 1
             right = self._between(level + 1)
-            # Envoy has `a || b || c` beside one another, all else from left to right.
+            # Envoy nests `a || b || c` one deep, and all other operators once for each.
             depth = max(depth, right) if level < _LOGICAL else max(depth, right) + 1
         return depth
 
@@ -261,7 +261,7 @@ class _Parser:
 
 
 def _check_pattern(token: Token) -> None:
-    """Check a regular expression that is given as it is; others are found out for each request."""
+    """Check a regular expression that is a literal; Envoy compiles others for each request."""
     if token.kind != "text":
         return
     text = plain_text(token.text)

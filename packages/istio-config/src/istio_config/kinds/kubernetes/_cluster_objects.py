@@ -1,4 +1,4 @@
-"""Kubernetes' Namespace and Node, of which metadata matters alone: networks, localities, hosts.
+"""Kubernetes' Namespace and Node, of which only metadata is read: networks, localities, hosts.
 
 Source: Kubernetes' API, v1.
 """
@@ -12,9 +12,9 @@ from istio_config.kinds.metadata import Metadata
 from mesh_configfile.shapes import Finding
 
 HOSTS = "mesh-discovery/hosts"
-"""The annotation of a Namespace with hosts that are its own in a strict mesh, commas between."""
+"""The annotation of a Namespace that names its own hosts in a strict mesh, separated by commas."""
 ADDRESSES = "mesh-discovery/addresses"
-"""The annotation of a Namespace with addresses and ranges that are its own there."""
+"""The annotation of a Namespace that names its own addresses and ranges, in the same way."""
 
 
 class NamespaceFields(NoFields, frozen=True):
@@ -26,7 +26,7 @@ class NodeFields(NoFields, frozen=True):
 
 
 def listed(text: str) -> tuple[str, ...]:
-    """Return the values of an annotation that are written with commas between."""
+    """Return the values of an annotation, which are separated by commas."""
     return tuple(each.strip() for each in text.split(",") if each.strip())
 
 

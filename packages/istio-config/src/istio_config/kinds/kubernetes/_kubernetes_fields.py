@@ -1,7 +1,7 @@
 """The base of the structs of Kubernetes' kinds.
 
-Objects come from a cluster as they are there: with a status, and with many fields that mean nothing
-to a mesh. Those are let pass; a field that is read has to be right.
+Objects from a cluster have a status, and many fields that mean nothing to a mesh. So unknown fields
+pass here; a field that is read has to be right.
 """
 
 import msgspec

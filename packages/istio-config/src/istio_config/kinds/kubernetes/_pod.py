@@ -60,7 +60,7 @@ class PodIp(KubernetesFields, frozen=True):
 
 
 class PodCondition(KubernetesFields, frozen=True):
-    """Something that holds of a pod, or does not."""
+    """A condition of a pod, such as Ready."""
 
     type: str = ""
     status: str = ""
@@ -87,7 +87,7 @@ class PodStatus(KubernetesFields, frozen=True):
 
     @property
     def is_ready(self) -> bool:
-        """Whether the pod runs and is ready, as one is that says nothing of it."""
+        """Whether the pod runs and is ready; without phase and conditions it counts as ready."""
         if not self.phase and self.conditions is None:
             return True
         return self.phase == "Running" and any(

@@ -28,13 +28,13 @@ _STAPLE = "tls.ocsp-staple"
 class SecretFields(KubernetesFields, frozen=True, dict=True):
     """The fields of a Secret."""
 
-    # Unchecked, as a message about a value that is of a wrong type would show some of it.
+    # Unchecked: a message about a value of a wrong type would show a part of it.
     data: Unchecked = None
     string_data: Unchecked = None
     type: str = "Opaque"
 
     def __repr__(self) -> str:
-        """Tell the names of the values alone."""
+        """Return the names of the values, never a value."""
         return f"SecretFields(type={self.type!r}, keys={sorted(self.values)})"
 
     @cached_property

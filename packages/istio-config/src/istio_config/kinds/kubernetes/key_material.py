@@ -44,7 +44,7 @@ def wrong_pair(chain: bytes, key: bytes) -> tuple[bool, str] | None:
 
 
 def refused_key(pem: bytes) -> str | None:
-    """Return why Envoy refuses a key that is right in itself; None if it takes it."""
+    """Return why Envoy refuses a valid key; None if it accepts it."""
     match key := load_pem_private_key(pem, password=None):
         case rsa.RSAPrivateKey() if key.key_size < _LEAST_RSA_BITS:
             return f"is an RSA key of less than {_LEAST_RSA_BITS} bits, which Envoy refuses"
