@@ -183,14 +183,22 @@ def test_a_wrong_call_is_one_sentence(name: str) -> None:
         assert re.fullmatch(rf"{name}: .*\(see {name}( \S+)? --help\)\n", done.stderr), words
 
 
-@pytest.mark.parametrize("module", ["mesh_local", "mesh_discovery"])
-@pytest.mark.parametrize("loaded", ["typer", "mesh_command_line.typer_application"])
+@pytest.mark.parametrize(
+    ("words", "loaded"),
+    [
+        (f"{module} version", loaded)
+        for module in ("mesh_local", "mesh_discovery", "mesh_agent_cli", "mesh_agent")
+        for loaded in ("typer", "mesh_command_line", "mesh_command_line.typer_application")
+    ]
+    + [("mesh_agent proxy sidecar", loaded) for loaded in ("msgspec", "uvloop", "certclient")]
+    + [("certclient get", loaded) for loaded in ("mesh_identity", "msgspec", "asyncio", "grpc")],
+)
 def test_ctrl_c_while_modules_are_loaded_is_no_traceback(
-    module: str, loaded: str, tmp_path: Path
+    words: str, loaded: str, tmp_path: Path
 ) -> None:
     (tmp_path / "sitecustomize.py").write_text(_INTERRUPT_AT_IMPORT.format(name=loaded))
     done = subprocess.run(
-        [sys.executable, "-m", module, "version"],
+        [sys.executable, "-m", *words.split()],
         env={**os.environ, "PYTHONPATH": str(tmp_path)},
         capture_output=True,
         text=True,

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from mesh_command_line import say
-
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
     from importlib.metadata import EntryPoint
 
 NAME = "mesh-agent"
+_INTERRUPTED = 130
+"""The exit status of a shell's command that Ctrl-C ended."""
 
 
 def main(
@@ -22,16 +22,31 @@ def main(
 ) -> int:
     """Run `mesh-agent` and return its exit status: 0, 1 for a failure, 2 for a wrong call.
 
+    130 after Ctrl-C, also while its modules are loaded.
+
     arguments: without the program's name; None takes the process's own.
     plugins: entries of the group by name, or a function that finds them; None looks the installed
     ones up. early: early commands, `module:object` by name; None looks them up.
     """
+    try:
+        return _run(sys.argv[1:] if arguments is None else arguments, plugins, early)
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+
+
+def _run(
+    arguments: Sequence[str],
+    plugins: Mapping[str, EntryPoint] | Callable[[], Mapping[str, EntryPoint]] | None,
+    early: Mapping[str, str] | None,
+) -> int:
     from mesh_agent_cli._early import EARLY_GROUP, run_early
     from mesh_agent_cli._installed import entries
     from mesh_agent_cli._root_flags import place_root_flags
 
-    given, useless = place_root_flags(sys.argv[1:] if arguments is None else arguments)
+    given, useless = place_root_flags(arguments)
     if useless:
+        from mesh_command_line import say
+
         say(
             f"{', '.join(useless)}: without effect, flags of the agent's log count for proxy",
             name=NAME,

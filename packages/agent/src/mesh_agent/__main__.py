@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from mesh_agent_cli import GROUP, main
+from mesh_agent_cli import main
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 def plugins() -> "Mapping[str, EntryPoint]":
     """Return the installed commands, and the agent's own."""
     from importlib.metadata import EntryPoint, entry_points
+
+    from mesh_agent_cli import GROUP
 
     own = [
         EntryPoint(name=name, value=f"mesh_agent._command:{function}", group=GROUP)

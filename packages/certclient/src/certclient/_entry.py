@@ -1,6 +1,10 @@
 """The start of the command `certclient`, before gRPC is loaded and reads its environment."""
 
 import os
+import sys
+
+_INTERRUPTED = 130
+"""The exit status of a shell's command that Ctrl-C ended."""
 
 
 def main() -> None:
@@ -10,6 +14,9 @@ def main() -> None:
     reason in words.
     """
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
-    from certclient.command._command import main as run
+    try:
+        from certclient.command._command import main as run
 
-    run()
+        run()
+    except KeyboardInterrupt:  # while that was loaded
+        sys.exit(_INTERRUPTED)
