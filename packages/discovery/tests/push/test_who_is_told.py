@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from documents import document
+from destination_rules import rule
+from documents import document, entry
 from told import Mesh, egress, route, router, service, sidecar
 
 FULL = "{}.a.svc.cluster.local"
@@ -134,3 +135,50 @@ def test_services_of_an_http_proxy_have_their_own_listeners_once_it_is_gone(mesh
     mesh.connect(client := sidecar())
 
     assert "LDS" in mesh.change(imports=egress("a/*")).of(client)
+
+
+@pytest.mark.parametrize("hides", ["t.a.svc.cluster.local", "*.a.svc.cluster.local"])
+@pytest.mark.parametrize("hidden", ["t.a.svc.cluster.local", "*.a.svc.cluster.local"])
+def test_a_rule_that_hid_settings_of_connections_is_told_in_listeners_when_it_goes(
+    tmp_path: Path, hides: str, hidden: str
+) -> None:
+    tcp = (
+        "hosts: [t.a.svc.cluster.local], addresses: [10.7.0.1], location: MESH_INTERNAL, "
+        "resolution: STATIC, ports: [{number: 90, name: tcp, protocol: TCP}], "
+        "endpoints: [{address: 10.0.3.1}]"
+    )
+    idle = "trafficPolicy: {connectionPool: {tcp: {idleTimeout: 7s}}}"
+    mesh = Mesh(
+        tmp_path,
+        tcp=entry("t", tcp, namespace="a"),
+        hidden=rule(idle, host=hidden, name="hidden", namespace="a"),
+        hides=rule(
+            "trafficPolicy: {loadBalancer: {simple: RANDOM}}",
+            host=hides,
+            name="hides",
+            namespace="b",
+        ),
+    )
+    mesh.connect(client := sidecar("b"), other := sidecar("a", address="10.4.0.9"))
+
+    change = mesh.change(hides=None)  # compares what each proxy has with a fresh start
+    assert "LDS" in change.of(client)
+    assert change.of(other) == set()
+
+
+def test_a_rule_that_leaves_the_settings_of_connections_is_told_in_no_listeners(
+    tmp_path: Path,
+) -> None:
+    def balanced(how: str, *, name: str = "web") -> str:
+        policy = f"trafficPolicy: {{loadBalancer: {{simple: {how}}}}}"
+        return rule(policy, host=FULL.format(name), name=name, namespace="a")
+
+    pool = "trafficPolicy: {connectionPool: {tcp: {idleTimeout: 7s}}}"
+    mesh = Mesh(
+        tmp_path,
+        web=service("web", "10.1.0.1"),
+        rule=balanced("RANDOM"),
+        other=rule(pool, host=FULL.format("db"), name="db", namespace="a"),
+    )
+    mesh.connect(client := sidecar())
+    assert mesh.change(rule=balanced("ROUND_ROBIN")).of(client) == {"CDS"}

@@ -9,8 +9,18 @@ from importlib import import_module
 TYPE_CHECKING = False  # as type checkers know it, without loading `typing`
 if TYPE_CHECKING:
     from envoy_config._accounts import accounts_in
-    from envoy_config.changes._config_keys import OF_PATCHES, OF_RULES, OF_WORKLOADS, Changed
     from envoy_config.changes._difference import difference
+    from envoy_config.changes._touches import (
+        BY_HOST,
+        ENDPOINTS_ALONE,
+        EVERYTHING,
+        OF_PATCHES,
+        OF_WORKLOADS,
+        TOUCHES,
+        Changed,
+        Part,
+        Touches,
+    )
     from envoy_config.context._context import PushContext
     from envoy_config.context._proxyless import ProxylessContext
     from envoy_config.plan._envoy_names import parse_outbound_cluster
@@ -19,12 +29,19 @@ if TYPE_CHECKING:
     from envoy_config.plan.gateway._unused import left_out_problems
 
 __all__ = [
+    # What a change can touch.
+    "BY_HOST",
     "Changed",
+    "ENDPOINTS_ALONE",
+    "EVERYTHING",
+    "OF_PATCHES",
+    "OF_WORKLOADS",
+    "Part",
+    "TOUCHES",
+    "Touches",
+    # What proxies get.
     "NodeError",
     "NotServedError",
-    "OF_PATCHES",
-    "OF_RULES",
-    "OF_WORKLOADS",
     "Proxy",
     "ProxylessContext",
     "PushContext",
@@ -38,15 +55,20 @@ __all__ = [
 ]
 
 _LOADED_WHEN_USED = {
-    "Changed": "changes._config_keys",
+    "BY_HOST": "changes._touches",
+    "Changed": "changes._touches",
+    "ENDPOINTS_ALONE": "changes._touches",
+    "EVERYTHING": "changes._touches",
     "NodeError": "plan._proxy",
     "NotServedError": "plan._proxy",
-    "OF_PATCHES": "changes._config_keys",
-    "OF_RULES": "changes._config_keys",
-    "OF_WORKLOADS": "changes._config_keys",
+    "OF_PATCHES": "changes._touches",
+    "OF_WORKLOADS": "changes._touches",
+    "Part": "changes._touches",
     "Proxy": "plan._proxy",
     "ProxylessContext": "context._proxyless",
     "PushContext": "context._context",
+    "TOUCHES": "changes._touches",
+    "Touches": "changes._touches",
     "accounts_in": "_accounts",
     "as_stranger": "plan._proxy",
     "difference": "changes._difference",

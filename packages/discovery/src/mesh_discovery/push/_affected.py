@@ -1,12 +1,24 @@
 """Decides by the config keys of a push which proxies it is sent to, and which types it touches."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
-from envoy_config import OF_PATCHES, OF_RULES, OF_WORKLOADS, Changed, Proxy, workload_of
+from envoy_config import (
+    BY_HOST,
+    ENDPOINTS_ALONE,
+    EVERYTHING,
+    OF_PATCHES,
+    OF_WORKLOADS,
+    TOUCHES,
+    Changed,
+    Part,
+    Proxy,
+    PushContext,
+    Touches,
+    workload_of,
+)
 from mesh_discovery.push._served_context import ServedContext
-from mesh_model import MeshModel, RuleName, Scope
+from mesh_model import MeshModel, RuleName
 from xds_server import Client, ConfigKey, PushRequest
 
 
@@ -14,14 +26,13 @@ def needs_push(served: ServedContext, client: Client[Proxy], push: PushRequest) 
     """Return whether a change could be seen by a client; in doubt it could.
 
     A service counts as seen if the client sees it in the model that is served or in the one before,
-    as it may have been hidden since. A PeerAuthentication concerns every proxy: as clients,
-    all proxies learn from it which endpoints take mutual TLS (`plan/_auto_mtls`).
+    as it may have been hidden since.
 
     The xDS server asks this for each connected client at a push (`streams/_needs_push` there).
     """
     if not push.configs_updated:
         return True
-    proxy, models, subject = client.context, served.models, _SUBJECTS.of(push)
+    proxy, models, subject = client.context, served.models, _SUBJECTS.get(push)
     return any(_concerns(proxy, key, models) for key in subject.others) or any(
         _is_selected(proxy, subject.of_workloads, model) for model in models
     )
@@ -33,11 +44,10 @@ def _concerns(proxy: Proxy, key: ConfigKey, models: Iterable[MeshModel]) -> bool
         return any(each is not None and each.visible_in(proxy.namespace) for each in services)
     if key.kind == Changed.ADDRESS:
         return _is_own(proxy, key)
-    if key.kind == Changed.GATEWAY:
-        return not proxy.is_sidecar
     if key.kind == Changed.SECRET and proxy.is_sidecar:
         return _may_have_secrets(proxy, key, models)
-    return True
+    row = TOUCHES.get(key.kind, EVERYTHING)
+    return bool(row.for_proxy(proxy) or row.importing)
 
 
 def _is_selected(proxy: Proxy, rules: Mapping[str, Sequence[RuleName]], model: MeshModel) -> bool:
@@ -61,8 +71,10 @@ class _Subject(NamedTuple):
     """The config keys of a push, sorted out once for all clients."""
 
     push: PushRequest
-    hosts: frozenset[str] | None
-    kinds: frozenset[str]
+    touched: Touches
+    of_any_host: Touches
+    """What the keys touch that do not say the hosts."""
+    hosts: frozenset[str]
     addresses: frozenset[tuple[str, str]]
     of_workloads: Mapping[str, Sequence[RuleName]]
     """The rules for workloads, by their namespaces."""
@@ -76,7 +88,7 @@ class _Subjects:
     def __init__(self) -> None:
         self._last: _Subject | None = None
 
-    def of(self, push: PushRequest) -> _Subject:
+    def get(self, push: PushRequest) -> _Subject:
         last = self._last
         if last is None or last.push is not push:
             last = self._last = _subject(push)
@@ -88,16 +100,7 @@ _SUBJECTS = _Subjects()
 
 def _subject(push: PushRequest) -> _Subject:
     keys = push.configs_updated
-    kinds = frozenset(key.kind for key in keys)
-    hosts = None
-    if keys and not kinds & {
-        Changed.PEER_AUTHENTICATION,
-        Changed.SIDECAR,
-        Changed.PATCHED_CLUSTERS,
-    }:
-        hosts = frozenset(
-            key.name for key in keys if key.kind in (Changed.SERVICE, Changed.RULED_HOST)
-        )
+    kinds = {key.kind for key in keys} - {Changed.ADDRESS}
     of_workloads: dict[str, list[RuleName]] = {}
     for key in keys:
         if key.kind in OF_WORKLOADS:
@@ -105,80 +108,50 @@ def _subject(push: PushRequest) -> _Subject:
             of_workloads.setdefault(key.namespace, []).append(name)
     return _Subject(
         push,
-        hosts,
-        kinds,
+        touched=_union(kinds, incremental=push.incremental),
+        of_any_host=_union(kinds - BY_HOST, incremental=push.incremental),
+        hosts=frozenset(key.name for key in keys if key.kind in BY_HOST),
         addresses=frozenset(
             (key.namespace, key.name) for key in keys if key.kind == Changed.ADDRESS
         ),
         of_workloads=of_workloads,
         # What EnvoyFilters patch is said beside these.
-        others=tuple(key for key in keys if key.kind not in OF_WORKLOADS | OF_PATCHES),
+        others=tuple(
+            key for key in keys if key.kind not in OF_WORKLOADS and key.kind not in OF_PATCHES
+        ),
     )
 
 
-def changed_hosts(push: PushRequest) -> frozenset[str] | None:
-    """Return the hosts that a push is about; None when it may be about any."""
-    return _SUBJECTS.of(push).hosts
+def _union(kinds: Iterable[str], *, incremental: bool) -> Touches:
+    rows = (
+        ENDPOINTS_ALONE
+        if incremental and each == Changed.SERVICE
+        else TOUCHES.get(each, EVERYTHING)
+        for each in kinds
+    )
+    return Touches.union((Touches(), *rows))
 
 
-def touches_routes(push: PushRequest) -> bool:
-    """Return whether a service or a rule about traffic changed, or may have."""
-    return _touches(push, OF_RULES | {Changed.SERVICE, Changed.PATCHED_ROUTES})
-
-
-def touches_rules(push: PushRequest) -> bool:
-    """Return whether a rule about traffic changed, or may have."""
-    return _touches(push, OF_RULES)
-
-
-def touches_extensions(push: PushRequest) -> bool:
-    """Return whether a change may touch the extensions that proxies ask for by name."""
-    return _touches(push, {Changed.PATCHED_EXTENSIONS})
-
-
-def touches_listeners(push: PushRequest) -> bool:
-    """Return whether a change may touch listeners; most rules about requests do not."""
-    return _touches(push, _OF_LISTENERS)
-
-
-def touches_known_services(push: PushRequest, scope: Scope) -> bool:
-    """Return whether proxies of a scope may know other services now, or know them otherwise."""
-    kinds = {Changed.SERVICE, Changed.SIDECAR}
-    if scope.sidecar is not None:
-        kinds.add(Changed.VIRTUAL_SERVICE)  # it imports the services that it leads to
-    return _touches(push, kinds)
-
-
-def touches_clusters(push: PushRequest, scope: Scope) -> bool:
-    """Return whether a change may touch the clusters of a scope's proxies."""
-    return touches_known_services(push, scope) or _touches(push, _OF_CLUSTERS)
-
-
-_OF_CLUSTERS = frozenset(
-    {Changed.PEER_AUTHENTICATION, Changed.RULED_HOST, Changed.GATEWAY, Changed.PATCHED_CLUSTERS}
-)
-_OF_LISTENERS = frozenset(
-    {
-        Changed.SERVICE,
-        Changed.PEER_AUTHENTICATION,
-        Changed.SIDECAR,
-        Changed.GATEWAY,
-        Changed.CONNECTIONS,
-        Changed.PATCHED_LISTENERS,
-    }
-) | (OF_WORKLOADS - {Changed.ENVOY_FILTER})
-
-
-def _touches(push: PushRequest, kinds: AbstractSet[str]) -> bool:
-    return not push.configs_updated or not kinds.isdisjoint(_SUBJECTS.of(push).kinds)
-
-
-def touches_own_endpoints(proxy: Proxy, push: PushRequest) -> bool:
-    """Return whether what a proxy's own workload serves changed, or may have."""
+def touches(push: PushRequest, part: Part, proxy: Proxy, context: PushContext) -> bool:
+    """Return whether a change may touch a type of resources that a proxy has."""
     if not push.configs_updated:
         return True
-    changed = _SUBJECTS.of(push).addresses
-    return any((proxy.namespace, address) in changed for address in proxy.addresses)
+    subject = _SUBJECTS.get(push)
+    if part in subject.touched.for_proxy(proxy):
+        return True
+    if part in subject.touched.importing and context.scope(proxy).sidecar is not None:
+        return True
+    return part in TOUCHES[Changed.ADDRESS].for_proxy(proxy) and any(
+        (proxy.namespace, address) in subject.addresses for address in proxy.addresses
+    )
+
+
+def touched_hosts(push: PushRequest, part: Part, proxy: Proxy) -> frozenset[str] | None:
+    """Return the hosts of which a change may touch a type of resources; None: of any."""
+    subject = _SUBJECTS.get(push)
+    if not push.configs_updated or part in subject.of_any_host.for_proxy(proxy):
+        return None
+    return subject.hosts if part in subject.touched.for_proxy(proxy) else frozenset()
 
 
 def _is_own(proxy: Proxy, key: ConfigKey) -> bool:

@@ -2,21 +2,12 @@
 
 from collections.abc import Callable, Mapping
 
-from envoy_config import Proxy, PushContext
-from mesh_discovery.push._affected import (
-    changed_hosts,
-    touches_clusters,
-    touches_extensions,
-    touches_known_services,
-    touches_listeners,
-    touches_own_endpoints,
-    touches_routes,
-)
+from envoy_config import Part, Proxy, PushContext
+from mesh_discovery.push._affected import touched_hosts, touches
 from mesh_discovery.push._proxyless_generators import proxyless_generators
 from mesh_discovery.push._secrets import SecretsGenerator
 from mesh_discovery.push._served_context import ServedContext
 from mesh_discovery.push._trust_bundle import TrustBundleGenerator
-from mesh_model import Scope
 from mesh_protos import type_urls
 from xds_server import Client, Generated, Generator, Mux, PushRequest, Watch
 
@@ -31,16 +22,16 @@ def generators(
     plaintext_secrets: gateways that prove nothing get the keys of Secrets too.
     """
     of_envoys: Mapping[str, Generator[Proxy]] = {
-        type_urls.CLUSTER: _AllOfAType(served, PushContext.clusters, _touches_clusters),
+        type_urls.CLUSTER: _AllOfAType(served, PushContext.clusters, Part.CLUSTERS),
         type_urls.ENDPOINT: _Endpoints(served),
-        type_urls.LISTENER: _AllOfAType(served, PushContext.listeners, _touches_listeners),
-        type_urls.ROUTE: _Routes(served),
+        type_urls.LISTENER: _AllOfAType(served, PushContext.listeners, Part.LISTENERS),
+        type_urls.ROUTE: _Named(served, PushContext.routes, Part.ROUTES),
     }
     proxyless = proxyless_generators(served)
     of_agents: Mapping[str, Generator[Proxy]] = {
-        type_urls.NAME_TABLE: _AllOfAType(served, PushContext.names, touches_known_services),
+        type_urls.NAME_TABLE: _AllOfAType(served, PushContext.names, Part.NAMES),
         type_urls.SECRET: SecretsGenerator(served, over_plaintext=plaintext_secrets),
-        type_urls.EXTENSION_CONFIG: _Extensions(served),
+        type_urls.EXTENSION_CONFIG: _Named(served, PushContext.extensions, Part.EXTENSIONS),
         type_urls.PROXY_CONFIG: TrustBundleGenerator(bundle_pem),
     }
     chosen = {
@@ -55,21 +46,17 @@ def _choose(client: Client[Proxy], _type_url: str) -> str:
 
 
 class _AllOfAType:
-    """All clusters or listeners of a proxy, or its name table: after changes that may touch them.
-
-    They may touch all of these if they concern what the proxy's own workload serves.
-    """
+    """All clusters or listeners of a proxy, or its name table."""
 
     def __init__(
         self,
         served: ServedContext,
         resources_of: Callable[[PushContext, Proxy], Generated | None],
-        touches: Callable[[PushRequest, Scope], bool],
+        part: Part,
     ) -> None:
-        """touches: tells whether a change may touch the type, where no own endpoints changed."""
         self._served = served
         self._resources_of = resources_of
-        self._touches = touches
+        self._part = part
 
     def generate(
         self,
@@ -78,21 +65,31 @@ class _AllOfAType:
         push: PushRequest | None,
     ) -> Generated | None:
         proxy, context = client.context, self._served.current
-        if (
-            push is not None
-            and not touches_own_endpoints(proxy, push)
-            and not self._touches(push, context.scope(proxy))
-        ):
+        if push is not None and not touches(push, self._part, proxy, context):
             return None
         return self._resources_of(context, proxy)
 
 
-def _touches_clusters(push: PushRequest, scope: Scope) -> bool:
-    return not push.incremental and touches_clusters(push, scope)
+class _Named:
+    """The routes or configurations of extensions (ECDS) that a proxy asks for by their names."""
 
+    def __init__(
+        self,
+        served: ServedContext,
+        resources_of: Callable[[PushContext, Proxy, frozenset[str]], Generated],
+        part: Part,
+    ) -> None:
+        self._served = served
+        self._resources_of = resources_of
+        self._part = part
 
-def _touches_listeners(push: PushRequest, _scope: Scope) -> bool:
-    return not push.incremental and touches_listeners(push)
+    def generate(
+        self, client: Client[Proxy], watch: Watch, push: PushRequest | None
+    ) -> Generated | None:
+        proxy, context = client.context, self._served.current
+        if push is not None and not touches(push, self._part, proxy, context):
+            return None
+        return self._resources_of(context, proxy, watch.names)
 
 
 class _Endpoints:
@@ -106,7 +103,8 @@ class _Endpoints:
         if push is None and client.delta:
             # The protocol tells of those that there are none of, at the cost of their names.
             names = self._served.current.known_clusters(client.context, names)
-        if push is not None and (hosts := changed_hosts(push)) is not None:
+        hosts = touched_hosts(push, Part.ENDPOINTS, client.context) if push is not None else None
+        if hosts is not None:
             names = self._served.current.clusters_of(hosts, names)
             if not names:
                 return None
@@ -116,29 +114,3 @@ class _Endpoints:
             if not names:
                 return None
         return self._served.current.endpoints(client.context, names)
-
-
-class _Routes:
-    def __init__(self, served: ServedContext) -> None:
-        self._served = served
-
-    def generate(
-        self, client: Client[Proxy], watch: Watch, push: PushRequest | None
-    ) -> Generated | None:
-        if push is not None and (push.incremental or not touches_routes(push)):
-            return None
-        return self._served.current.routes(client.context, watch.names)
-
-
-class _Extensions:
-    """The configurations of extensions that filters get by their names (ECDS)."""
-
-    def __init__(self, served: ServedContext) -> None:
-        self._served = served
-
-    def generate(
-        self, client: Client[Proxy], watch: Watch, push: PushRequest | None
-    ) -> Generated | None:
-        if push is not None and (push.incremental or not touches_extensions(push)):
-            return None
-        return self._served.current.extensions(client.context, watch.names)

@@ -3,13 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from envoy_config import Proxy, ProxylessContext, parse_outbound_cluster
-from mesh_discovery.push._affected import (
-    changed_hosts,
-    touches_own_endpoints,
-    touches_routes,
-    touches_rules,
-)
+from envoy_config import Part, Proxy, ProxylessContext, parse_outbound_cluster
+from mesh_discovery.push._affected import touched_hosts, touches
 from mesh_discovery.push._served_context import ServedContext
 from mesh_protos import type_urls
 from xds_server import Client, Generated, Generator, PushRequest, Watch
@@ -21,9 +16,9 @@ def proxyless_generators(served: ServedContext) -> Mapping[str, Generator[Proxy]
     """Return the generator of each type that gRPC's clients know."""
     return {
         type_urls.LISTENER: _Listeners(served),
-        type_urls.ROUTE: _ByCluster(served, ProxylessContext.routes, endpoints=False),
-        type_urls.CLUSTER: _ByCluster(served, ProxylessContext.clusters, whole=True),
-        type_urls.ENDPOINT: _ByCluster(served, ProxylessContext.endpoints),
+        type_urls.ROUTE: _ByCluster(served, ProxylessContext.routes, Part.ROUTES),
+        type_urls.CLUSTER: _ByCluster(served, ProxylessContext.clusters, Part.CLUSTERS, whole=True),
+        type_urls.ENDPOINT: _ByCluster(served, ProxylessContext.endpoints, Part.ENDPOINTS),
     }
 
 
@@ -36,37 +31,32 @@ class _Listeners:
     def generate(
         self, client: Client[Proxy], watch: Watch, push: PushRequest | None
     ) -> Generated | None:
-        proxy = client.context
-        if push is not None and push.incremental and not touches_own_endpoints(proxy, push):
+        proxy, context = client.context, self._served.current
+        if push is not None and not touches(push, Part.LISTENERS, proxy, context):
             return None
-        return self._served.current.proxyless.listeners(proxy, watch.names)
+        return context.proxyless.listeners(proxy, watch.names)
 
 
 class _ByCluster:
     """Routes, clusters or endpoints, named by a cluster: after a change of service or policies.
 
     whole: a response has to have all that the client watches, or it takes the rest for gone.
-    endpoints: whether a change of endpoints alone matters. It does for clusters, as endpoints
-    decide whether mutual TLS is spoken. Of routes it does not, and rules concern any of them.
     """
 
     def __init__(
-        self, served: ServedContext, find: _Find, *, whole: bool = False, endpoints: bool = True
+        self, served: ServedContext, find: _Find, part: Part, *, whole: bool = False
     ) -> None:
         self._served = served
         self._find = find
+        self._part = part
         self._whole = whole
-        self._endpoints = endpoints
 
     def generate(
         self, client: Client[Proxy], watch: Watch, push: PushRequest | None
     ) -> Generated | None:
         names = watch.names
         if push is not None:
-            if not self._endpoints and (push.incremental or not touches_routes(push)):
-                return None
-            about_any = not self._endpoints and touches_rules(push)
-            changed = names if about_any else _of_hosts(names, changed_hosts(push))
+            changed = _of_hosts(names, touched_hosts(push, self._part, client.context))
             if not changed:
                 return None
             if not self._whole:

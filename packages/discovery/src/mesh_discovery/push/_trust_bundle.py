@@ -9,11 +9,10 @@ from collections.abc import Callable
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from envoy_config import Proxy
+from envoy_config import Changed, Proxy
 from mesh_protos import proxy_config_pb2
 from xds_server import Client, ConfigKey, Generated, PushRequest, Resource, Watch
 
-KIND = "TrustBundle"
 NAME = "default"
 
 
@@ -21,7 +20,7 @@ def trust_bundle_changed() -> PushRequest:
     """Return the request for a push of a new bundle alone."""
     return PushRequest(
         incremental=True,
-        configs_updated=frozenset({ConfigKey(KIND, NAME, "")}),
+        configs_updated=frozenset({ConfigKey(Changed.TRUST_BUNDLE, NAME, "")}),
         triggers=("trust bundle",),
     )
 
@@ -56,4 +55,4 @@ class TrustBundleGenerator:
 
 
 def _is_about_the_bundle(push: PushRequest) -> bool:
-    return any(key.kind == KIND for key in push.configs_updated)
+    return any(key.kind == Changed.TRUST_BUNDLE for key in push.configs_updated)

@@ -1,19 +1,14 @@
 """The difference of two models as a push request: config keys, reasons, incremental or not.
 
-The kinds of config keys: `ServiceEntry` (host and namespace of a service), `PeerAuthentication`
-(name and namespace of a policy), those of traffic rules such as `VirtualService` with what they can
-touch (`RuledHost`, `Connections`), those of rules for workloads such as `AuthorizationPolicy`, with
-the parts that EnvoyFilters patch (`Patched...`), `Secret`, and `Address` (an address of a
-namespace, at which another set of endpoints is served now). No keys mean that everything may have
-changed.
+The kinds of config keys are those of `Changed`. No keys mean that everything may have changed.
 """
 
 from collections.abc import Iterable, Iterator
 
-from envoy_config.changes._config_keys import Changed
-from envoy_config.changes._rule_touches import patched_objects, ruled_hosts, touches_connections
+from envoy_config.changes._rule_changes import rule_change, ruled_hosts, touches_connections
+from envoy_config.changes._touches import OF_PATCHES, Changed
 from envoy_config.plan.gateway._account_workloads import changed_namespaces
-from istio_config.kinds.envoy_filter import OF_LISTENERS, OF_ROUTES, ApplyTo
+from istio_config.kinds.envoy_filter import ENVOY_FILTER, ApplyTo
 from istio_config.kinds.request_authentication import RequestAuthenticationSpec
 from mesh_model import (
     MeshModel,
@@ -58,8 +53,9 @@ def difference(old: MeshModel | None, new: MeshModel) -> PushRequest | None:
     of_workloads = old.workload_rules.differing(new.workload_rules) | _of_other_keys(old, new)
     workload_rules = {ConfigKey(kind, name, namespace) for kind, namespace, name in of_workloads}
     configured = peer_policies | rules | workload_rules
-    touched = {ConfigKey(Changed.RULED_HOST, host, "") for host in ruled_hosts(old, new)}
-    if touches_connections(objects.values(), new.gateways):
+    of_hosts = rule_change(old.destination_rules, new.destination_rules)
+    touched = {ConfigKey(Changed.RULED_HOST, host, "") for host in ruled_hosts(old, new, of_hosts)}
+    if touches_connections(new, objects.values(), of_hosts):
         touched.add(ConfigKey(Changed.CONNECTIONS, "", ""))
     touched |= {ConfigKey(part, "", "") for part in _patched(old, new, of_workloads)}
     secrets = {
@@ -129,15 +125,15 @@ def _of_other_keys(old: MeshModel, new: MeshModel) -> frozenset[RuleName]:
 
 def _patched(old: MeshModel, new: MeshModel, changed: Iterable[RuleName]) -> Iterator[str]:
     """Yield the parts of configuration that EnvoyFilters may patch otherwise now."""
-    for each in patched_objects(old, new, changed):
-        if each in OF_LISTENERS | OF_ROUTES:
-            yield Changed.PATCHED_LISTENERS  # there are routes in listeners
-        if each in OF_ROUTES:
-            yield Changed.PATCHED_ROUTES
-        if each is ApplyTo.CLUSTER:
-            yield Changed.PATCHED_CLUSTERS
-        if each is ApplyTo.EXTENSION_CONFIG:
-            yield Changed.PATCHED_EXTENSIONS
+    names = frozenset(each for each in changed if each[0] == ENVOY_FILTER.name)
+    objects: frozenset[ApplyTo] = frozenset(
+        patch.apply_to
+        for model in (old, new)
+        for rule in (model.workload_rules.of_kind(ENVOY_FILTER) if names else ())
+        if (ENVOY_FILTER.name, rule.namespace, rule.name) in names
+        for patch in rule.spec.config_patches
+    )
+    return (part for part, some in OF_PATCHES.items() if not objects.isdisjoint(some))
 
 
 def _changed_addresses(before: Service | None, after: Service | None) -> set[ConfigKey]:

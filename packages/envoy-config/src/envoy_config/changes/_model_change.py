@@ -4,12 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from envoy_config.changes._rule_change import RuleChange, rule_change
+from envoy_config.changes._rule_changes import RuleChange, rule_change, touches_connections
+from envoy_config.changes._touches import EVERYTHING, TOUCHES, Part
 from istio_config import ObjectKey
 from istio_config.edits import edits
-from istio_config.kinds.sidecar import SIDECAR
 from mesh_model import (
     ChangedServices,
+    Differing,
     MeshModel,
     Service,
     VirtualService,
@@ -17,9 +18,6 @@ from mesh_model import (
     only_endpoints_differ,
 )
 
-_ABOUT_REQUESTS = ("VirtualService.", "Gateway.", "Secret.")
-"""Kinds without effect on connections between workloads, if a VirtualService has no such routes."""
-_SIDECAR = f"{SIDECAR.name}.{SIDECAR.group}"
 ServiceKey = tuple[str, str]
 """Namespace and host."""
 
@@ -37,9 +35,14 @@ class ModelChange:
         return changed_services(self.old, self.new)
 
     @cached_property
-    def rules(self) -> frozenset[ObjectKey]:
+    def rules(self) -> Mapping[ObjectKey, Differing]:
         """The objects of traffic rules that differ."""
-        return self.old.rules.differing(self.new.rules)
+        return self.old.rules.differences(self.new.rules)
+
+    def _rules_touch(self, part: Part) -> bool:
+        """Return whether rules differ of a kind that touches a type of all sidecars' resources."""
+        kinds = {kind.partition(".")[0] for kind, *_ in self.rules}
+        return any(part in TOUCHES.get(each, EVERYTHING).sidecars for each in kinds)
 
     @cached_property
     def same_rules(self) -> bool:
@@ -60,16 +63,15 @@ class ModelChange:
 
     @cached_property
     def same_connections(self) -> bool:
-        """Whether rules for connections that are not looked into as HTTP are the same in both."""
-        if not all(kind.startswith(_ABOUT_REQUESTS) for kind, *_ in self.rules):
-            return False
-        changed = edits(self.old.virtual_services.all, self.new.virtual_services.all)
-        return not any(each.spec.tls or each.spec.tcp for each in (*changed.gone, *changed.come))
+        """Whether sidecars have the same rules in both for connections that are not HTTP."""
+        return not self._rules_touch(Part.LISTENERS) and not touches_connections(
+            self.new, self.rules.values(), self.rule_change
+        )
 
     @cached_property
     def same_sidecars(self) -> bool:
-        """Whether settings are the same in both, and of rules the Sidecar objects."""
-        return self.same_settings and not any(kind == _SIDECAR for kind, *_ in self.rules)
+        """Whether settings are the same in both, and rules by which proxies know services."""
+        return self.same_settings and not self._rules_touch(Part.NAMES)
 
     @cached_property
     def same_virtual_services(self) -> bool:
@@ -90,8 +92,7 @@ class ModelChange:
     @cached_property
     def gone_rules(self) -> frozenset[int]:
         """The identities of the rules that are there no longer, or not as they were."""
-        changed = edits(self.old.destination_rules.rules, self.new.destination_rules.rules)
-        return frozenset(map(id, changed.gone))
+        return frozenset(map(id, self.rule_change.gone))
 
     @cached_property
     def same_visibility(self) -> bool:

@@ -8,7 +8,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from envoy_config.changes._model_change import ModelChange
-from envoy_config.changes._rule_change import RuleChanges
+from envoy_config.changes._rule_changes import RuleChanges
 from envoy_config.context._cache import Cache, ServiceCache
 from envoy_config.context._clients import Clients, client_of
 from envoy_config.context._named import named

@@ -6,7 +6,7 @@ from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from envoy_config.changes._model_change import ModelChange
-from envoy_config.changes._rule_change import RuleChanges
+from envoy_config.changes._rule_changes import RuleChanges
 from envoy_config.context._cache import MOST_NAMES, Cache, ServiceCache
 from envoy_config.context._clients import Clients, client_of
 from envoy_config.context._cluster_names import ClusterNames

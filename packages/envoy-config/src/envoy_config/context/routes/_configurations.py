@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from envoy_config.changes._model_change import ModelChange
-from envoy_config.changes._rule_change import RuleChanges
+from envoy_config.changes._rule_changes import RuleChanges
 from envoy_config.context._cache import MOST_NAMES, Cache
 from envoy_config.context._scopes import MOST_SCOPES, Scopes
 from envoy_config.context._shapes import RouteHeaders, RouteShape

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import NamedTuple, TypeAlias
 
-from envoy_config.changes._rule_change import RuleChange
+from envoy_config.changes._rule_changes import RuleChange
 from envoy_config.generate.routes._virtual_hosts import virtual_host
 from envoy_config.plan.virtual_hosts._governed_hosts import GovernedHost
 from istio_config.edits import replacements
