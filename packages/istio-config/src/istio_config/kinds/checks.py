@@ -118,7 +118,10 @@ def selector_mistakes(labels: Mapping[str, str], path: FieldPath) -> Iterator[Fi
 
 
 def percent_mistake(value: float) -> str | None:
-    """Return what is wrong with a percentage, or None."""
+    """Return what is wrong with a percentage, or None.
+
+    Envoy counts shares in millionths (FractionalPercent), so that a smaller one would be none.
+    """
     if not 0 <= value <= 100:
         return f"must be from 0 to 100, found {value:g}"
     if 0 < value < 0.0001:
@@ -127,7 +130,7 @@ def percent_mistake(value: float) -> str | None:
 
 
 def duration_mistake(value: Duration) -> str | None:
-    """Return what is wrong with a duration that must be of whole milliseconds, or None."""
+    """Return what is wrong with a duration by the bounds of Istio's validation, or None."""
     nanoseconds = round(value * 1_000_000_000)
     if nanoseconds < 1_000_000:
         return "must be at least 1ms"

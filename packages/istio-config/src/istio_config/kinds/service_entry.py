@@ -56,7 +56,7 @@ class ServicePort(SpecFields, frozen=True):
 
     @property
     def known_protocol(self) -> Protocol:
-        """The protocol that it declares; its name has no say."""
+        """The protocol that it declares; its name does not count, as in Istio."""
         return Protocol.declared(self.protocol)
 
 

@@ -47,7 +47,7 @@ class ProviderRef(SpecFields, frozen=True):
 
 
 class ModeMatch(SpecFields, frozen=True):
-    """The traffic that an entry is about."""
+    """The side of traffic that an entry is about."""
 
     mode: WorkloadMode = WorkloadMode.CLIENT_AND_SERVER
 
@@ -73,7 +73,7 @@ class RequestHeader(SpecFields, frozen=True):
 
 
 class Formatter(SpecFields, frozen=True):
-    """A tag with a value as lines of logs have it."""
+    """A tag with a value in the format of access logs, such as `%REQ(x-id)%`."""
 
     value: str = ""
 
@@ -317,4 +317,3 @@ TELEMETRY = Kind(
     validate=_mistakes,
     warn=_warnings,
 )
-"""Logs, traces and metrics of the proxies of some workloads."""

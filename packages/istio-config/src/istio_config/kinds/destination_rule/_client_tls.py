@@ -1,4 +1,7 @@
-"""The TLS of a client's connections to a service."""
+"""The TLS of a client's connections to a service.
+
+Source: Istio's API, networking/v1, and its validation.
+"""
 
 from collections.abc import Iterator
 from enum import StrEnum
@@ -17,7 +20,7 @@ class ClientTlsMode(StrEnum):
 
 
 class ClientTls(SpecFields, frozen=True):
-    """The TLS of connections to a service; files are on the machine of the proxy."""
+    """The TLS of connections to a service; files are paths at the proxy."""
 
     mode: ClientTlsMode = ClientTlsMode.DISABLE
     client_certificate: str = ""

@@ -51,7 +51,7 @@ class Http2KeepAlive(SpecFields, frozen=True):
 
 
 class HttpSettings(SpecFields, frozen=True):
-    """Limits of requests. 0 is no limit, as in Istio."""
+    """Limits of requests; 0 means none, as in Istio."""
 
     http1_max_pending_requests: Count = 0
     http2_max_requests: Count = 0
@@ -93,6 +93,7 @@ def _tcp(tcp: TcpSettings) -> Iterator[Finding]:
             ("interval", tcp.tcp_keepalive.interval),
         ):
             if value is not None and (value < 1 or not value.is_integer()):
+                # Envoy's TcpKeepalive counts them in seconds.
                 yield ("tcpKeepalive", name), "must be whole seconds, and one at least"
 
 

@@ -1,4 +1,7 @@
-"""How a client chooses one of a service's endpoints."""
+"""How a client chooses one of a service's endpoints.
+
+Source: Istio's API, networking/v1, and its validation.
+"""
 
 from collections.abc import Iterator
 from enum import StrEnum
@@ -39,12 +42,12 @@ class CookieAttribute(SpecFields, frozen=True):
 
 
 class HttpCookie(SpecFields, frozen=True):
-    """The cookie that requests are told apart by."""
+    """The cookie whose value is hashed."""
 
     name: str = ""
     path: str = ""
     ttl: Duration | None = None
-    """None: the cookie is read and never set. 0: it lasts as long as the browser runs."""
+    """None: Envoy only reads the cookie. 0: Envoy sets a session cookie where there is none."""
     attributes: tuple[CookieAttribute, ...] = ()
 
 
@@ -61,7 +64,7 @@ class Maglev(SpecFields, frozen=True):
 
 
 class ConsistentHash(SpecFields, frozen=True):
-    """Requests that are alike in one thing go to the same endpoint."""
+    """Requests with the same value of a header, a cookie and so on go to the same endpoint."""
 
     http_header_name: str = ""
     http_cookie: HttpCookie | None = None
@@ -70,11 +73,11 @@ class ConsistentHash(SpecFields, frozen=True):
     ring_hash: RingHash | None = None
     maglev: Maglev | None = None
     minimum_ring_size: _Size = 0
-    """Deprecated; `ring_hash` has it now."""
+    """Deprecated for `ring_hash`."""
 
 
 class Warmup(SpecFields, frozen=True):
-    """How the share of an endpoint that has just come grows."""
+    """How the share of a new endpoint grows (Envoy's slow start)."""
 
     duration: Duration | None = None
     minimum_percent: float | None = None
@@ -89,13 +92,14 @@ class LoadBalancer(SpecFields, frozen=True):
     locality_lb_setting: LocalityLbSetting | None = None
     zone_aware_lb_setting: ZoneAwareLbSetting | None = None
     warmup_duration_secs: Duration | None = None
-    """Deprecated; `warmup` has it now."""
+    """Deprecated for `warmup`."""
     warmup: Warmup | None = None
 
 
 MOST_OF_A_TABLE = 5_000_011
+"""Envoy's bound of a Maglev table, whose size has to be a prime number."""
 MOST_OF_A_RING = 8_388_608
-"""Envoy takes no larger ones; a table's size has to be prime."""
+"""Envoy's bound of a hash ring."""
 
 
 def load_balancer_mistakes(balancer: LoadBalancer) -> Iterator[Finding]:
@@ -151,7 +155,7 @@ def load_balancer_warnings(balancer: LoadBalancer) -> Iterator[Finding]:
 
 
 def hash_keys(hashing: ConsistentHash) -> tuple[str, ...]:
-    """Return the fields by which requests are told apart."""
+    """Return the fields that are given to be hashed."""
     given = (
         hashing.http_header_name,
         hashing.http_cookie,

@@ -16,7 +16,7 @@ _Weight: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**32 - 1)]
 
 
 class Distribute(SpecFields, frozen=True):
-    """The shares of localities, in percent, of what clients of one locality send."""
+    """Where traffic from one locality goes: localities, with their shares in percent."""
 
     from_: str = msgspec.field(name="from", default="")
     to: dict[str, _Weight] = msgspec.field(default_factory=dict)
@@ -30,7 +30,7 @@ class Failover(SpecFields, frozen=True):
 
 
 class LocalityLbSetting(SpecFields, frozen=True):
-    """Shares of localities, or the order in which they take over from each other."""
+    """Shares of localities, or which of them take over from each other."""
 
     distribute: tuple[Distribute, ...] = ()
     failover: tuple[Failover, ...] = ()
@@ -124,7 +124,7 @@ def _no_localities(labels: tuple[str, ...], *, beside: str) -> Iterator[Finding]
 
 
 def _overlaps(places: Iterable[tuple[FieldPath, str]]) -> Iterator[Finding]:
-    """Yield the localities that are misspelled, or part of another one here."""
+    """Yield the localities that are malformed, or contain or are contained in one before."""
     seen: list[tuple[str, ...]] = []
     for path, text in places:
         parts = tuple(text.split("/"))

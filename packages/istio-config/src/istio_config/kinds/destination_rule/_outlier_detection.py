@@ -1,4 +1,7 @@
-"""Outlier detection: when a client leaves out an endpoint that fails, and for how long."""
+"""Outlier detection: when a client ejects an endpoint that fails, and for how long.
+
+Source: Istio's API, networking/v1, and its validation.
+"""
 
 from collections.abc import Iterator
 from typing import Annotated, TypeAlias
@@ -15,7 +18,7 @@ _Percent: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=100)]
 
 
 class OutlierDetection(SpecFields, frozen=True):
-    """How many errors of an endpoint are too many."""
+    """How many errors eject an endpoint, and for how long."""
 
     consecutive_errors: Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)] = 0
     """Deprecated, without effect."""

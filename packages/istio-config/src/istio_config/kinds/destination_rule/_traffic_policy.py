@@ -1,4 +1,7 @@
-"""How clients connect to a service, to a subset of it, or to one of its ports."""
+"""How clients connect to a service, to a subset of it, or to one of its ports.
+
+Source: Istio's API, networking/v1, and its validation.
+"""
 
 from collections.abc import Iterator
 from enum import StrEnum
@@ -39,7 +42,7 @@ class PortSelector(SpecFields, frozen=True):
 
 
 class PortTrafficPolicy(SpecFields, frozen=True):
-    """A policy of one port: it replaces these four of the whole service, also where unset."""
+    """The policy of a port: it replaces these settings of the service, also where it is unset."""
 
     port: PortSelector | None = None
     load_balancer: LoadBalancer | None = None
@@ -49,10 +52,10 @@ class PortTrafficPolicy(SpecFields, frozen=True):
 
 
 class Tunnel(SpecFields, frozen=True):
-    """The target that TCP connections reach through the service, which is a proxy."""
+    """The target of TCP connections that are tunneled through the service, a forward proxy."""
 
     protocol: str = ""
-    """CONNECT or POST; empty: CONNECT."""
+    """CONNECT or POST; empty means CONNECT."""
     target_host: str = ""
     target_port: Annotated[int, msgspec.Meta(ge=0, le=65535)] = 0
 
@@ -65,7 +68,7 @@ class ProxyProtocolVersion(StrEnum):
 
 
 class ProxyProtocol(SpecFields, frozen=True):
-    """The header that tells the service who connects."""
+    """The header of a connection with the address of the client."""
 
     version: ProxyProtocolVersion = ProxyProtocolVersion.V1
 

@@ -13,7 +13,7 @@ class ServerHost(NamedTuple):
     host: str
 
     def __str__(self) -> str:
-        """Spell it with its namespace, unless that is any."""
+        """Return `namespace/host`, or the host alone if the namespace is any."""
         return self.host if self.namespace == "*" else f"{self.namespace}/{self.host}"
 
 

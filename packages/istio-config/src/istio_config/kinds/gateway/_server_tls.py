@@ -214,7 +214,7 @@ def _root_mistakes(tls: ServerTlsSettings) -> Iterator[Finding]:
 
 
 def _given(tls: ServerTlsSettings) -> Iterator[str]:
-    """Yield the names of the fields that say which certificates are shown or believed."""
+    """Yield the names of the fields that are given of those about certificates and roots."""
     named = (*_FILES, "credential_name", "credential_names", "tls_certificates")
     for name in (*named, "ca_cert_credential_name"):
         if getattr(tls, name):

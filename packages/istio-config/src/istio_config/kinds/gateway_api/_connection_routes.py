@@ -32,7 +32,7 @@ class ConnectionRule(SpecFields, frozen=True):
 
 
 class TlsRouteSpec(SpecFields, frozen=True):
-    """How TLS connections to some hosts are routed that reach the parents."""
+    """How TLS connections at the parents are routed, by their SNI."""
 
     rules: tuple[ConnectionRule, ...]
     parent_refs: tuple[ParentReference, ...] = ()
@@ -41,7 +41,7 @@ class TlsRouteSpec(SpecFields, frozen=True):
 
 
 class TcpRouteSpec(SpecFields, frozen=True):
-    """How connections are routed that reach the parents."""
+    """How TCP connections at the parents are routed."""
 
     rules: tuple[ConnectionRule, ...]
     parent_refs: tuple[ParentReference, ...] = ()

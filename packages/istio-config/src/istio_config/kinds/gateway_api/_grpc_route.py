@@ -76,7 +76,7 @@ class GrpcRule(SpecFields, frozen=True):
 
 
 class GrpcRouteSpec(SpecFields, frozen=True):
-    """How calls are routed that reach the parents."""
+    """How gRPC calls at the parents are routed."""
 
     parent_refs: tuple[ParentReference, ...] = ()
     use_default_gateways: str = "None"

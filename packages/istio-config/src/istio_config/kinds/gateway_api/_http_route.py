@@ -104,7 +104,7 @@ class HttpRule(SpecFields, frozen=True):
 
 
 class HttpRouteSpec(SpecFields, frozen=True):
-    """How requests are routed that reach the parents."""
+    """How requests at the parents are routed."""
 
     parent_refs: tuple[ParentReference, ...] = ()
     use_default_gateways: str = "None"

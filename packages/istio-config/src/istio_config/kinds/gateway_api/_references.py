@@ -52,7 +52,7 @@ class BackendReference(SpecFields, frozen=True):
 
 
 class BackendObjectReference(SpecFields, frozen=True):
-    """A service, where there is no share."""
+    """A service to which a copy of requests is sent."""
 
     name: Text
     group: str = ""

@@ -15,6 +15,7 @@ from istio_config.kinds.metadata import Metadata
 from mesh_configfile import FieldPath
 from mesh_configfile.shapes import Finding
 
+# Bounds of the CRDs, as all `MOST_...` of this folder.
 MOST_RULES = 16
 MOST_HOSTNAMES = 16
 MOST_MATCHES = 64
@@ -102,7 +103,7 @@ def hostname_mistakes(hostnames: Sequence[str]) -> Iterator[Finding]:
 def rule_list_mistakes(
     names: Sequence[str | None], matches: Sequence[int] = (), *, least: int = 0
 ) -> Iterator[Finding]:
-    """Yield what is wrong with the rules as a whole, given their names and numbers of matches."""
+    """Yield what is wrong with the list of rules, by their names and how many matches each has."""
     if not least <= len(names) <= MOST_RULES:
         number = f"{least} to {MOST_RULES}" if least else f"{MOST_RULES} at most"
         yield ("rules",), f"has {len(names)} entries; there may be {number}"
@@ -127,7 +128,7 @@ def rule_list_mistakes(
 
 
 def _repeated_name_warnings(matches: Sequence[ValueMatch], place: FieldPath) -> Iterator[Finding]:
-    """Yield the headers that differ from earlier ones in upper and lower case alone."""
+    """Yield the headers that an earlier one repeats, as names differ in case alone."""
     first: dict[str, str] = {}
     for index, each in enumerate(matches):
         known = first.setdefault(each.name.lower(), each.name)

@@ -1,7 +1,7 @@
 """Egress listeners: the hosts that a workload reaches, each as `namespace/host`.
 
-The namespace is a name, `.` for the proxy's own, `*` for any, or begins with `~`: such hosts are
-taken out of what the others bring in. The host may be a pattern such as `*.example.com`.
+The namespace is a name, `.` for the proxy's own, or `*` for any; the host may be a pattern such as
+`*.example.com`. An entry that begins with `~` excludes hosts that the other entries select.
 
 Source: Istio's API, networking/v1, and its validation.
 """
@@ -24,14 +24,14 @@ class EgressHost(NamedTuple):
     """One entry of a listener's `hosts`."""
 
     namespace: str
-    """A name or `*`, also of hosts that are taken out."""
+    """A name or `*`."""
     host: str
     """A host or a pattern, in lower case."""
     is_excluded: bool = False
 
     @property
     def is_everything(self) -> bool:
-        """Whether it brings in every host of every namespace."""
+        """Whether it selects every host of every namespace."""
         return self == ("*", "*", False)
 
 

@@ -29,7 +29,7 @@ class SidecarTrafficMode(StrEnum):
 
 
 class SidecarTrafficPolicy(SpecFields, frozen=True):
-    """The treatment of unknown hosts; it replaces the mesh's, also where it says nothing."""
+    """The treatment of unknown hosts. It replaces that of mesh config, also where it is unset."""
 
     mode: SidecarTrafficMode = SidecarTrafficMode.REGISTRY_ONLY
     egress_proxy: Destination | None = None
@@ -37,7 +37,7 @@ class SidecarTrafficPolicy(SpecFields, frozen=True):
 
 
 class SidecarSpec(SpecFields, frozen=True):
-    """The view of a mesh that the proxies of a namespace, or of some workloads, have."""
+    """The part of a mesh that the proxies of a namespace, or of some workloads, see."""
 
     workload_selector: Selector | None = None
     ingress: tuple[IngressListener, ...] = ()
@@ -46,7 +46,7 @@ class SidecarSpec(SpecFields, frozen=True):
     outbound_traffic_policy: SidecarTrafficPolicy | None = None
 
     def inbound_pool(self, number: int) -> ConnectionPool | None:
-        """Return the limits of what comes in on a port, if the object has any."""
+        """Return the connection pool of an inbound port, if the object has one."""
         own = (
             each.connection_pool
             for each in self.ingress

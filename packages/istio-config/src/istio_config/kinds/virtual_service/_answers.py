@@ -43,14 +43,15 @@ class HttpBody(SpecFields, frozen=True):
 
 
 class HttpDirectResponse(SpecFields, frozen=True):
-    """An answer of the proxy's own."""
+    """An answer that the proxy gives without forwarding the request."""
 
     status: int = 0
     body: HttpBody | None = None
 
 
 REDIRECT_CODES = (301, 302, 303, 307, 308)
-"""RedirectResponseCode of Envoy has no others. With one, the whole route table is refused."""
+"""Envoy's RedirectResponseCode has no others. A route with another one would have no action, for
+which Envoy refuses the whole route table."""
 _MOST_BYTES = 1024 * 1024
 """Istio refuses larger bodies."""
 _LARGE_BYTES = 100 * 1024

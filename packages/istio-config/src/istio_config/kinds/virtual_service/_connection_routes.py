@@ -31,7 +31,7 @@ class TlsRoute(SpecFields, frozen=True):
 
 
 class TcpRoute(SpecFields, frozen=True):
-    """A route of connections."""
+    """A route of TCP connections."""
 
     match: tuple[TcpMatch, ...] = ()
     route: tuple[RouteDestination, ...] = ()
@@ -81,7 +81,7 @@ def _destinations(route: TlsRoute | TcpRoute, path: FieldPath) -> Iterator[Findi
 
 
 def tls_route_warnings(route: TlsRoute, path: FieldPath) -> Iterator[Finding]:
-    """Yield the names of SNI that no client sends."""
+    """Yield the `sniHosts` that no client sends."""
     for index, match in enumerate(route.match):
         for at, host in enumerate(match.sni_hosts):
             # RFC 6066, section 3: literal addresses are not permitted in "HostName".
@@ -93,7 +93,7 @@ def tls_route_warnings(route: TlsRoute, path: FieldPath) -> Iterator[Finding]:
 
 
 def tcp_route_warnings(route: TcpRoute, path: FieldPath) -> Iterator[Finding]:
-    """Yield the conditions that are not looked at."""
+    """Yield the conditions that have no effect."""
     for index, match in enumerate(route.match):
         if match.source_subnet:
             yield (

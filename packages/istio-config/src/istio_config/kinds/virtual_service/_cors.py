@@ -14,7 +14,7 @@ from mesh_configfile.shapes import Finding
 
 
 class UnmatchedPreflights(StrEnum):
-    """Where preflights of other origins go."""
+    """Whether preflights of origins that are not allowed are forwarded to the destination."""
 
     UNSPECIFIED = "UNSPECIFIED"
     FORWARD = "FORWARD"

@@ -32,7 +32,7 @@ class Destination(SpecFields, frozen=True):
 
 
 class Percent(SpecFields, frozen=True):
-    """A percentage, in steps of 0.0001."""
+    """A percentage; Envoy's steps are 0.0001."""
 
     value: float = 0.0
 

@@ -51,7 +51,7 @@ class Delegate(SpecFields, frozen=True):
 
 
 class HttpRoute(SpecFields, frozen=True):
-    """A route of requests: any of its matches, and what is done then."""
+    """A route: if a request meets any of the matches, this is done with it."""
 
     name: str = ""
     match: tuple[HttpMatch, ...] = ()
@@ -213,7 +213,7 @@ def _mirror_warnings(route: HttpRoute, path: FieldPath) -> Iterator[Finding]:
 
 
 def _unused_warnings(route: HttpRoute, path: FieldPath) -> Iterator[Finding]:
-    """Yield the fields that mean something for forwarded requests only, where none are."""
+    """Yield the fields that concern only forwarded requests, where the proxy itself answers."""
     if route.redirect is None and route.direct_response is None:
         return
     answer = "redirect" if route.redirect is not None else "directResponse"

@@ -1,4 +1,4 @@
-"""VirtualService: the hosts, who sees it, and the rules of the whole object.
+"""VirtualService: its hosts, its gateways, who sees it, and the rules of the whole object.
 
 Source of the rules: Istio's validation of networking/v1, and what Envoy refuses.
 """
@@ -37,7 +37,7 @@ class VirtualServiceSpec(SpecFields, frozen=True):
 
     hosts: tuple[str, ...] = ()
     gateways: tuple[str, ...] = ()
-    """Empty: `mesh`, which is all sidecars."""
+    """Empty means `mesh`, all sidecars."""
     http: tuple[HttpRoute, ...] = ()
     tls: tuple[TlsRoute, ...] = ()
     tcp: tuple[TcpRoute, ...] = ()
@@ -102,7 +102,7 @@ def _host_mistakes(spec: VirtualServiceSpec, *, at_gateway: bool) -> Iterator[Fi
 
 
 def _delegate_mistakes(spec: VirtualServiceSpec) -> Iterator[Finding]:
-    """Yield what a VirtualService without hosts, which others delegate to, can't have."""
+    """Yield the fields that a delegate, a VirtualService without hosts, must not have."""
     for field, given in (
         ("gateways", bool(spec.gateways)),
         ("tls", bool(spec.tls)),

@@ -22,7 +22,7 @@ from mesh_configfile.shapes import Finding
 
 
 class StringMatch(SpecFields, frozen=True):
-    """A condition on a text; one without any is met by every text that is there."""
+    """A condition on a text; an empty one is met by every text, though not by a missing one."""
 
     exact: str | None = None
     prefix: str | None = None
@@ -75,7 +75,7 @@ _PSEUDO = (":authority", ":method", ":path", ":scheme")
 
 
 def claim_path(name: str) -> tuple[str, ...] | None:
-    """Take `@request.auth.claims.a.b` or `@request.auth.claims[a][b]` apart; None if malformed."""
+    """Return the path of `@request.auth.claims.a.b` or `...claims[a][b]`; None if malformed."""
     rest = name[len(CLAIMS) :]
     if rest.startswith(".") and all(parts := rest[1:].split(".")):
         return tuple(parts)
@@ -85,7 +85,7 @@ def claim_path(name: str) -> tuple[str, ...] | None:
 
 
 def names_claim(name: str) -> bool:
-    """Return whether a header of this name in a match means a claim of a token."""
+    """Return whether this name of a header stands for a claim of a token."""
     return name.lower().startswith(CLAIMS)
 
 
