@@ -34,6 +34,7 @@ from xds_server.sources._generated import Generated
 from xds_server.sources._generator import Client, Generator
 from xds_server.streams._admission import Admit, Peer, holder_of
 from xds_server.streams._bad_requests import BadRequests, missing_request
+from xds_server.streams._client_log import ClientLog, LoggedStream
 from xds_server.streams._client_observers import ClientObservers
 from xds_server.streams._connection import Connection, Taken, Write
 from xds_server.streams._dependencies import Dependencies
@@ -41,7 +42,7 @@ from xds_server.streams._inbox import Read
 from xds_server.streams._kept_bytes import KeptBytes, KeptLimits
 from xds_server.streams._needs_push import NeedsPush
 from xds_server.streams._stream_log import RefusalLog
-from xds_server.streams._stream_opener import StreamOpener
+from xds_server.streams._stream_opener import StreamOpener, subject_of
 from xds_server.streams._unserved import UnservedTypes
 from xds_server.streams._work_share import WorkShare
 from xds_server.streams.pushes._push_description import PushDescriptions
@@ -164,6 +165,7 @@ class XdsServer(Generic[C]):
             work_share=self._work_share,
         )
         self._observer = observer
+        self._client_log = ClientLog(log, clock=clock)
         self._client_observers = ClientObservers(generators, metrics=self._metrics)
         self._opener = StreamOpener(
             self._dependencies, admit=admit, is_behind=self._is_behind, clock=clock
@@ -258,11 +260,11 @@ class XdsServer(Generic[C]):
         self._memory.count(len(self._connections))
         gauge = self._metrics.clients.labels(node.user_agent.partition("/")[0] or "unknown")
         gauge.inc()
-        is_told = False
+        logged: LoggedStream | None = None
         try:
             self._observe_opened(connection.client, peer=peer_label, address=address)
-            is_told = True
-            log.info("client connected", extra=connection.log_facts())
+            subject = subject_of(node, peer_label)
+            logged = self._client_log.connected(subject, connection.log_facts())
             self._push_to_watchers(self._client_observers.connected(connection.client))
             await connection.run(read, write, taken)
         except BadRequest as bad:
@@ -274,8 +276,8 @@ class XdsServer(Generic[C]):
             self._memory.count(len(self._connections))
             self._pushes_waiting.discard(connection)
             self._opener.closed(connection)
-            if is_told:
-                log.info("client disconnected", extra=connection.log_facts())
+            if logged is not None:
+                self._client_log.disconnected(logged, connection.log_facts())
             self._push_to_watchers(self._client_observers.disconnected(connection.client))
             self._observer.closed(connection.client)
 

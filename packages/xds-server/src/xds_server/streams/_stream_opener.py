@@ -42,7 +42,8 @@ _LONGEST_NAME = 300
 """Characters of a node's name in the log: a client chooses it."""
 
 
-def _subject(node: Node, peer: str) -> str:
+def subject_of(node: Node, peer: str) -> str:
+    """Return what a client is known by in the log. peer: as `holder_of` names it."""
     return f"{peer} {node.id[:_LONGEST_NAME]}"
 
 
@@ -108,11 +109,11 @@ class StreamOpener(Generic[C]):
     def refused(self, node: Node, refused: Refused, *, peer: str, address: str) -> None:
         """Log that a client is refused, if it is no repeat. peer: as `holder_of` names it."""
         facts = {"node": node.id[:_LONGEST_NAME], "address": address, "code": refused.code.name}
-        self._refused.happened(_subject(node, peer), reason=refused.logged_reason, facts=facts)
+        self._refused.happened(subject_of(node, peer), reason=refused.logged_reason, facts=facts)
 
     def accepted(self, node: Node, *, peer: str) -> None:
         """Note that a client is served, and log that it is refused no longer if it was."""
-        self._refused.ended(_subject(node, peer))
+        self._refused.ended(subject_of(node, peer))
 
     def closed(self, connection: Connection[C]) -> None:
         """Remember what the client of a stream that is over may keep for its next one."""
