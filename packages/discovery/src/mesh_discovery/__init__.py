@@ -24,7 +24,8 @@ if TYPE_CHECKING:
         status_problems,
     )
     from mesh_discovery.sources._memory import MemorySource
-    from mesh_discovery.sources._source import ObjectSource
+    from mesh_discovery.sources._reading import Reading, WrongFile
+    from mesh_discovery.sources._source import ObjectSource, OnChange
     from mesh_discovery.sources.files._loader import ConfigLoader, Load
 
 __all__ = [
@@ -34,9 +35,12 @@ __all__ = [
     "DiscoveryConfig",
     "TokenRule",
     "running",
-    # where its objects come from: files, or instead of them
+    # where its objects come from, beside files
     "MemorySource",
     "ObjectSource",
+    "OnChange",
+    "Reading",
+    "WrongFile",
     # ask one: what stands in the JSON of its `/debug/status`, in sentences
     "StatusDocument",
     "status_notes",
@@ -68,6 +72,9 @@ _LOADED_WHEN_USED = {
     "MemorySource": "sources._memory",
     "NotDistributed": "serve._distribution",
     "ObjectSource": "sources._source",
+    "OnChange": "sources._source",
+    "Reading": "sources._reading",
+    "WrongFile": "sources._reading",
     "Load": "sources.files._loader",
     "Problem": "_problems",
     "SettingsError": "_config",

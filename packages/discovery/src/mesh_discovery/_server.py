@@ -1,7 +1,7 @@
 """The control plane, put together: configuration in, xDS and certificates out."""
 
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -53,21 +53,22 @@ class ControlPlane:
 
 @asynccontextmanager
 async def running(
-    config: DiscoveryConfig, *, objects: ObjectSource | None = None
+    config: DiscoveryConfig, *, sources: Sequence[ObjectSource] = ()
 ) -> AsyncIterator[ControlPlane]:
     """Run a control plane until the context is left.
 
-    objects: where they come from, such as a `MemorySource`; None: the files of `config.config_dir`.
+    sources: of objects, beside the files of `config.config_dir`, which come first if it is set. Of
+    an object that two of them have, the earlier one's is served.
     Raises `ConfigError` if the first configuration is not good, `CaError` if the CA's directory
     or a key set can't be used, `CannotListenError` if a port can't be had, `SettingsError` if
-    objects are given twice or not at all.
+    there are neither files nor sources.
     """
     check_free((config.http, config.grpc, config.secure_grpc, config.monitoring))
     registry = CollectorRegistry()
     metrics = Metrics(registry, version=version())
     ports = PortMetrics()
     registry.register(ports)
-    configuration = await open_configuration(config, objects, metrics=metrics)
+    configuration = await open_configuration(config, sources, metrics=metrics)
     store = configuration.store
     opened = await open_authority(
         config, trust_domain=store.served.current.model.trust_domain, registry=registry

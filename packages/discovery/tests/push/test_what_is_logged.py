@@ -47,7 +47,7 @@ class Served:
         self._loader = ConfigLoader(directory)
         self.files = FileSource(self._loader, self._loader.load(), metrics=metrics)
         self.store = ConfigStore(
-            self.files.laid_over(Facts()),
+            Facts(snapshot=self.files.snapshot),
             metrics=metrics,
             trust_domain="cluster.local",
             domain="cluster.local",
@@ -57,7 +57,7 @@ class Served:
 
     def read(self) -> None:
         if self.files.take(self._loader.load()):
-            self.store.serve(self.files.laid_over(Facts()), ignored)
+            self.store.serve(Facts(snapshot=self.files.snapshot), ignored)
 
 
 @pytest.fixture

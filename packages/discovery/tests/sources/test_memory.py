@@ -48,7 +48,7 @@ def mesh_config(root: str) -> Any:
 
 
 def snapshot(source: MemorySource) -> Snapshot:
-    return source.laid_over(Facts()).snapshot
+    return source.snapshot
 
 
 def names(source: MemorySource) -> list[str]:
@@ -123,11 +123,11 @@ def test_objects_tell_the_store_and_the_version_that_they_are_of() -> None:
 def test_an_object_of_another_version_that_says_the_same_is_not_pushed() -> None:
     item = entry("a", "shop")
     source = MemorySource([item])
-    before = build_model(source.laid_over(Facts()))
+    before = build_model(Facts(snapshot=source.snapshot))
     source.put(item | {"metadata": item["metadata"] | {"resourceVersion": "18"}})
-    after = build_model(source.laid_over(Facts()), before=before)
+    after = build_model(Facts(snapshot=source.snapshot), before=before)
 
-    (found,) = source.laid_over(Facts()).snapshot.objects
+    (found,) = source.snapshot.objects
     assert found.origin == InStore(store="memory", resource_version="18")
     assert difference(before, after) is None
 
@@ -190,25 +190,21 @@ def test_after_any_calls_it_is_as_a_fresh_one_with_the_same_objects(
         assert difference(model, build_model(Facts(snapshot=fresh), before=model)) is None
 
 
-async def test_what_changed_before_it_is_followed_is_told_at_the_start_and_only_then() -> None:
+async def test_a_change_is_called_back_while_the_source_is_followed() -> None:
     told: list[float | None] = []
 
     def changed(*, at: float | None = None) -> None:
         told.append(at)
 
     source = MemorySource([entry("a")])
-    snapshot(source)
     async with source.following(changed):
         assert told == []
         source.replace([entry("a")])
         assert told == []
         source.put(entry("a", port=81))
         assert len(told) == 1
-        snapshot(source)
     source.put(entry("b"))
     assert len(told) == 1
-    async with source.following(changed):
-        assert len(told) == 2
 
 
 async def test_a_second_control_plane_of_one_source_is_an_error() -> None:
@@ -224,12 +220,16 @@ async def test_a_second_control_plane_of_one_source_is_an_error() -> None:
         pass
 
 
-@pytest.mark.parametrize("with_files", [True, False])
-async def test_objects_come_from_one_place(*, with_files: bool, tmp_path: Path) -> None:
-    config = DiscoveryConfig(ca_dir=tmp_path / "ca", config_dir=tmp_path if with_files else None)
-    said = "are given in place of files" if with_files else "nor a source of objects"
-    with pytest.raises(SettingsError, match=said):
-        async with running(config, objects=MemorySource() if with_files else None):
+async def test_a_control_plane_has_a_source_of_objects(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="nor a source of objects"):
+        async with running(DiscoveryConfig(ca_dir=tmp_path / "ca")):
+            raise AssertionError
+
+
+async def test_the_file_of_the_mesh_config_stands_beside_others(tmp_path: Path) -> None:
+    config = DiscoveryConfig(ca_dir=tmp_path / "ca", mesh_config=tmp_path / "mesh.yaml")
+    with pytest.raises(SettingsError, match="beside config_dir"):
+        async with running(config, sources=[MemorySource()]):
             raise AssertionError
 
 

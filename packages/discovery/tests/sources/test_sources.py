@@ -59,7 +59,7 @@ async def test_what_a_mesh_asks_for_is_found_out_and_told_as_facts() -> None:
 
     objects = MemorySource([NETWORKS])
     sources = Sources(objects, GatewayNames(resolve=resolve))
-    sources.asked_by(build_model(sources.facts))
+    sources.on_model(build_model(sources.facts))
 
     came = asyncio.Event()
 

@@ -1,16 +1,18 @@
 """The configuration of a running control plane: what its sources know, served as it changes."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Protocol
 
 from mesh_discovery._config import DiscoveryConfig, SettingsError
 from mesh_discovery._metrics import Metrics
 from mesh_discovery.push._config_store import ConfigStore
 from mesh_discovery.sources._gateway_names import GatewayNames
+from mesh_discovery.sources._merged_objects import MergedObjects
 from mesh_discovery.sources._source import ObjectSource
 from mesh_discovery.sources._sources import Sources
 from mesh_discovery.sources.files._file_source import read_files
@@ -55,7 +57,7 @@ class Configuration:
 
         def serve(*, at: float | None = None) -> None:
             self.store.serve(self.sources.facts, partial(notify, quiet_since=at))
-            self.sources.asked_by(self.store.served.pending)
+            self.sources.on_model(self.store.served.pending)
             changed.set()
             on_served()
 
@@ -78,11 +80,11 @@ class Configuration:
 
 
 async def open_configuration(
-    config: DiscoveryConfig, objects: ObjectSource | None, *, metrics: Metrics
+    config: DiscoveryConfig, objects: Sequence[ObjectSource], *, metrics: Metrics
 ) -> Configuration:
     """Serve what is known at first; raises `ConfigError` if anything in files is wrong.
 
-    objects: None: the files that the settings name. Raises `SettingsError`.
+    objects: sources beside the files that the settings name. Raises `SettingsError`.
     """
     workloads = WorkloadObserver(
         RegisteredWorkloads(grace_s=config.workload_grace_s, limits=config.registration_limits)
@@ -98,7 +100,7 @@ async def open_configuration(
         scope_gateways=config.scope_gateways,
         strict_namespaces=config.strict_namespaces,
     )
-    sources.asked_by(store.served.pending)
+    sources.on_model(store.served.pending)
     metrics.key_sets_missing.set_function(lambda: key_sets.missing)
     metrics.watch_conflicts(
         lambda: len(store.served.current.conflicts), lambda: len(store.served.current.left_out)
@@ -107,17 +109,23 @@ async def open_configuration(
 
 
 async def _objects(
-    config: DiscoveryConfig, given: ObjectSource | None, *, metrics: Metrics
+    config: DiscoveryConfig, given: Sequence[ObjectSource], *, metrics: Metrics
 ) -> ObjectSource:
-    """Return the source of objects; raises `SettingsError` if there is none, or two."""
-    if given is not None:
-        if config.config_dir or config.mesh_config or config.mesh_networks:
-            raise SettingsError(("objects are given in place of files: config_dir is to be None",))
-        return given
-    if config.config_dir is None:
+    """Return the files and the given sources as one; raises `SettingsError` if there is none."""
+    found = [await _files(config, config.config_dir, metrics=metrics)] if config.config_dir else []
+    found += given
+    if not found:
         raise SettingsError(("neither config_dir nor a source of objects is given",))
+    if config.config_dir is None and (config.mesh_config or config.mesh_networks):
+        raise SettingsError(("mesh_config and mesh_networks are read beside config_dir: give it",))
+    if len(found) == 1:
+        return found[0]
+    return MergedObjects(found, believe_timestamps=config.believe_timestamps)
+
+
+async def _files(config: DiscoveryConfig, directory: Path, *, metrics: Metrics) -> ObjectSource:
     loader = ConfigLoader(
-        config.config_dir,
+        directory,
         mesh_config=config.mesh_config,
         mesh_networks=config.mesh_networks,
         allow_unsupported=config.allow_unsupported,

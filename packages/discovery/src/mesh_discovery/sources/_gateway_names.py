@@ -52,27 +52,27 @@ class GatewayNames:
             self._more.set()
         self._wanted = names
 
-    def laid_over(self, facts: Facts) -> Facts:
+    def add_to(self, facts: Facts) -> Facts:
         """Return facts with the addresses."""
         return replace(facts, addresses=self.addresses)
 
-    def asked_by(self, model: MeshModel) -> None:
+    def on_model(self, model: MeshModel) -> None:
         """Look up the names of the gateways of a mesh."""
         self.want(model.networks.names)
 
     @asynccontextmanager
-    async def following(self, changed: Callable[[], None]) -> AsyncIterator[None]:
-        """Look names up while the block runs; changed: called when an address is another."""
-        async with in_background(self._run(changed), name="names of network gateways"):
+    async def following(self, on_change: Callable[[], None]) -> AsyncIterator[None]:
+        """Look names up while the block runs; on_change: called when an address is another."""
+        async with in_background(self._run(on_change), name="names of network gateways"):
             yield
 
-    async def _run(self, changed: Callable[[], None]) -> None:
+    async def _run(self, on_change: Callable[[], None]) -> None:
         while True:
             if not self._wanted:
                 await self._more.wait()
             self._more.clear()
             if await self._look_up_all():
-                changed()
+                on_change()
             async with in_background(self._wake_later(), name="next look at gateways"):
                 await self._more.wait()
 

@@ -19,8 +19,7 @@ from istio_config import (
 from mesh_configfile import Document, Problem, Value
 from mesh_discovery._problems import ConfigError
 from mesh_discovery.sources._reading import Reading
-from mesh_discovery.sources._source import Changed
-from mesh_model import Facts
+from mesh_discovery.sources._source import OnChange
 
 PlainObject = Mapping[str, object]
 """What a YAML document of an object holds: apiVersion, kind, metadata and spec, as plain data."""
@@ -54,10 +53,9 @@ class MemorySource:
         self._allow_unsupported = allow_unsupported
         self._snapshots = Snapshots(believe_timestamps=believe_timestamps)
         self._contents = self._read(objects)
-        self._snapshot = self._snapshots.build(self._contents.values())
-        self._given: object = None
-        """The mark of the snapshot that was asked for last."""
-        self._changed: Changed | None = None
+        self.snapshot = self._snapshots.build(self._contents.values())
+        """The objects now."""
+        self._on_change: OnChange | None = None
         self.reading = Reading(looked_at=time.time())
         """The outcome of the last call that changed something."""
 
@@ -69,7 +67,7 @@ class MemorySource:
         come = self._read(objects)
         gone = [self._contents[key] for key in come if key in self._contents]
         self._contents |= come
-        self._tell(gone, [*come.values()])
+        self._apply(gone, [*come.values()])
 
     def remove(self, kind: str, name: str, *, namespace: str = "default") -> None:
         """Have an object no longer; raises KeyError if there is none.
@@ -83,7 +81,7 @@ class MemorySource:
                 f"{item.kind}.{item.group}",
             ):
                 del self._contents[key]
-                self._tell([content], [])
+                self._apply([content], [])
                 return
         raise KeyError(f"{kind} {namespace}/{name}")
 
@@ -98,40 +96,33 @@ class MemorySource:
         }
         gone = [each for key, each in before.items() if self._contents.get(key) is not each]
         come = [each for key, each in self._contents.items() if before.get(key) is not each]
-        self._tell(gone, come)
-
-    def laid_over(self, facts: Facts) -> Facts:
-        """Return facts with these objects."""
-        self._given = self._snapshot.identity
-        return replace(facts, snapshot=self._snapshot)
+        self._apply(gone, come)
 
     async def is_current(self) -> bool:
-        """Return True: what a program has told is known at once."""
+        """Return True: calls take effect at once."""
         return True
 
     @asynccontextmanager
-    async def following(self, changed: Changed) -> AsyncIterator[None]:
-        """Tell of changes while the block runs; one control plane at a time."""
-        if self._changed is not None:
+    async def following(self, on_change: OnChange) -> AsyncIterator[None]:
+        """Call back after each change while the block runs; one control plane at a time."""
+        if self._on_change is not None:
             raise RuntimeError(f"the source {self._name} is followed already")
-        self._changed = changed
+        self._on_change = on_change
         try:
-            if self._given not in (None, self._snapshot.identity):
-                changed()
             yield
         finally:
-            self._changed = None
+            self._on_change = None
 
-    def _tell(self, gone: list[FileContent], come: list[FileContent]) -> None:
+    def _apply(self, gone: list[FileContent], come: list[FileContent]) -> None:
         if not (gone or come):
             return
         edited = self._snapshots.edited(gone, come)
         if edited is None:
             edited = self._snapshots.build(self._contents.values())
-        self._snapshot = edited
+        self.snapshot = edited
         self.reading = Reading(looked_at=time.time())
-        if self._changed is not None:
-            self._changed(at=time.monotonic())
+        if self._on_change is not None:
+            self._on_change(at=time.monotonic())
 
     def _origin(self, value: Value) -> InStore:
         metadata = value.get("metadata") if isinstance(value, dict) else None

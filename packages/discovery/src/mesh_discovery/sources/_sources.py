@@ -3,34 +3,43 @@
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
-from mesh_discovery.sources._source import AskedSource, Changed, ObjectSource
+from mesh_discovery.sources._source import ObjectSource, OnChange, Source
 from mesh_model import Facts, MeshModel
 
 
 class Sources:
-    """A source of objects, and those that know more about what these are of."""
+    """A source of objects, and those of further facts, each of which sees the facts before it.
 
-    def __init__(self, objects: ObjectSource, *others: AskedSource) -> None:
+    So a workload can register in a WorkloadGroup that is among the objects.
+    """
+
+    def __init__(self, objects: ObjectSource, *others: Source) -> None:
         self.objects = objects
         self._others = others
+        self._given: object = None
+        """The identity of the snapshot in the last facts."""
 
     @property
     def facts(self) -> Facts:
-        """All that is known now."""
-        facts = self.objects.laid_over(Facts())
+        """The facts of all sources now."""
+        facts = Facts(snapshot=self.objects.snapshot)
+        self._given = facts.snapshot.identity
         for each in self._others:
-            facts = each.laid_over(facts)
+            facts = each.add_to(facts)
         return facts
 
-    def asked_by(self, model: MeshModel) -> None:
-        """Tell what is served now, for sources that find out what it asks for."""
+    def on_model(self, model: MeshModel) -> None:
+        """Have the sources note what the model that is served now refers to."""
         for each in self._others:
-            each.asked_by(model)
+            each.on_model(model)
 
     @asynccontextmanager
-    async def following(self, changed: Changed) -> AsyncIterator[None]:
-        """Keep up while the block runs; `changed` is called after each change of a source."""
+    async def following(self, on_change: OnChange) -> AsyncIterator[None]:
+        """Keep up while the block runs; `on_change` is called after each change of a source."""
         async with AsyncExitStack() as stack:
-            for each in (self.objects, *self._others):
-                await stack.enter_async_context(each.following(changed))
+            await stack.enter_async_context(self.objects.following(on_change))
+            for each in self._others:
+                await stack.enter_async_context(each.following(on_change))
+            if self._given not in (None, self.objects.snapshot.identity):
+                on_change()  # the objects changed before they were followed
             yield

@@ -32,7 +32,7 @@ def model(
 ) -> MeshModel:
     entry = service_entry("web", "web.test", workloadSelector={"labels": APP})
     facts = Facts(snapshot=snapshot((entry, *objects)))
-    return build_model(WorkloadObserver(workloads).laid_over(facts), before=before)
+    return build_model(WorkloadObserver(workloads).add_to(facts), before=before)
 
 
 def endpoints(workloads: RegisteredWorkloads, *objects: ConfigObject) -> tuple[Endpoint, ...]:

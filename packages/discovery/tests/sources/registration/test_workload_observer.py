@@ -76,7 +76,7 @@ class Mesh:
 
     def serve(self, notify: Callable[[PushRequest], None]) -> None:
         self.store.serve(self.sources.facts, notify)
-        self.sources.asked_by(self.store.served.pending)
+        self.sources.on_model(self.store.served.pending)
 
     @asynccontextmanager
     async def proxy(self, address: str, **metadata: Any) -> AsyncIterator[SotwClient]:
@@ -105,7 +105,7 @@ async def mesh(config_dir: Path) -> AsyncIterator[Mesh]:
         scope_gateways=False,
         strict_namespaces=False,
     )
-    sources.asked_by(store.served.pending)
+    sources.on_model(store.served.pending)
 
     async def admit(node: Node, _peer: Peer) -> Admission[Proxy]:
         proxy = proxy_of(node, source=made.source)

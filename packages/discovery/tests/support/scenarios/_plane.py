@@ -84,7 +84,7 @@ class ScenePlane:
     def serve(self, notify: Callable[[PushRequest], None]) -> None:
         """Serve what the sources know now."""
         self.store.serve(self._sources.facts, notify)
-        self._sources.asked_by(self.store.served.pending)
+        self._sources.on_model(self.store.served.pending)
 
     @property
     def context(self) -> PushContext:
@@ -191,7 +191,7 @@ async def scene_plane(
             _files=files,
             _sources=sources,
         )
-        sources.asked_by(store.served.pending)
+        sources.on_model(store.served.pending)
         serve = partial(plane.serve, server.notify)
         async with workloads.following(serve), key_sets.following(serve):
             yield plane

@@ -5,7 +5,6 @@ import logging
 import time
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from functools import partial
 
 from istio_config import Snapshot
@@ -13,13 +12,12 @@ from mesh_discovery._limited_lines import MOST_LINES, first_of
 from mesh_discovery._metrics import Metrics
 from mesh_discovery._problems import ConfigError
 from mesh_discovery.sources._reading import Reading
-from mesh_discovery.sources._source import Changed
+from mesh_discovery.sources._source import OnChange
 from mesh_discovery.sources.files._first_load import first_reading
 from mesh_discovery.sources.files._loader import ConfigLoader, Load
 from mesh_discovery.sources.files._watch import FileChanges, read_in_thread, watching_files
 from mesh_filewatch import ReadTimedOut, run_in_thread
 from mesh_lifecycle import in_background
-from mesh_model import Facts
 
 log = logging.getLogger(__name__)
 
@@ -46,9 +44,10 @@ class FileSource:
         self.reading = Reading(looked_at=time.time(), files=first.files)
         """The outcome of the last look."""
 
-    def laid_over(self, facts: Facts) -> Facts:
-        """Return facts with the objects of the files."""
-        return replace(facts, snapshot=self._snapshot)
+    @property
+    def snapshot(self) -> Snapshot:
+        """The objects of the files, each at its last good content."""
+        return self._snapshot
 
     async def is_current(self) -> bool:
         """Return whether what is known is what the files hold now, wrong files left aside."""
@@ -65,7 +64,7 @@ class FileSource:
         return self._applied.is_set() and found == self._loader.seen()
 
     @asynccontextmanager
-    async def following(self, changed: Changed) -> AsyncIterator[None]:
+    async def following(self, on_change: OnChange) -> AsyncIterator[None]:
         """Read the files again whenever they change, while the block runs."""
         watching = watching_files(
             self._loader.directory,
@@ -74,17 +73,17 @@ class FileSource:
             seen=self._loader.seen,
         )
         async with watching as changes:
-            async with in_background(self._follow(changes, changed), name="configuration"):
+            async with in_background(self._follow(changes, on_change), name="configuration"):
                 yield
 
-    async def _follow(self, changes: FileChanges, changed: Changed) -> None:
+    async def _follow(self, changes: FileChanges, on_change: OnChange) -> None:
         while True:
             change = await changes.wait()
             self._applied.clear()
             reading = partial(self._timed_load, change.entries)
             load = await read_in_thread(reading, self._loader.directory)
             if self.take(load):
-                changed(at=change.at)
+                on_change(at=change.at)
             self._applied.set()
             if load.whole:
                 await changes.follow(load.directories)

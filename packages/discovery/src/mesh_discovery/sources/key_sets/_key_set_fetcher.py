@@ -79,19 +79,19 @@ class KeySetFetcher:
             self._other_wanted.set()
         self._wanted = sources
 
-    def laid_over(self, facts: Facts) -> Facts:
+    def add_to(self, facts: Facts) -> Facts:
         """Return facts with the key sets."""
         return replace(facts, key_sets=self.key_sets)
 
-    def asked_by(self, model: MeshModel) -> None:
+    def on_model(self, model: MeshModel) -> None:
         """Keep the key sets that the policies of a mesh name."""
         self.want(wanted_key_sets(model.workload_rules))
 
     @asynccontextmanager
-    async def following(self, changed: Callable[[], None]) -> AsyncIterator[None]:
-        """Fetch key sets while the block runs; changed: called when some are others."""
+    async def following(self, on_change: Callable[[], None]) -> AsyncIterator[None]:
+        """Fetch key sets while the block runs; on_change: called when some are others."""
         async with (
-            in_background(self._tell(changed), name="key sets that came"),
+            in_background(self._notify(on_change), name="key sets that came"),
             in_background(self._run(), name="key sets of issuers"),
         ):
             yield
@@ -107,13 +107,13 @@ class KeySetFetcher:
                     self._tasks[source] = group.create_task(self._keep(source))
                 await self._other_wanted.wait()
 
-    async def _tell(self, changed: Callable[[], None]) -> None:
+    async def _notify(self, on_change: Callable[[], None]) -> None:
         while True:
             await self._came.wait()
             await self._clock.sleep(GATHER_S)
             self._came.clear()
             self.key_sets = KeySets(self._fetched)
-            changed()
+            on_change()
 
     async def _keep(self, source: KeySource) -> None:
         """Fetch a key set, and again after a while; after failures it is tried sooner."""

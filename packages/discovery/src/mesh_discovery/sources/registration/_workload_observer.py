@@ -66,22 +66,22 @@ class WorkloadObserver:
         self._warnings: dict[str, RepeatLog] = {}
         """By their message."""
 
-    def laid_over(self, facts: Facts) -> Facts:
+    def add_to(self, facts: Facts) -> Facts:
         """Return facts with the entries of the proxies that are here, and with their reports."""
         self._groups = facts.snapshot.of_kind(WORKLOAD_GROUP)
         self._entries = facts.snapshot.of_kind(WORKLOAD_ENTRY)
         registered = self._workloads.entries_in(facts.snapshot)
         return replace(facts, registered=registered, reports=self._workloads.reports)
 
-    def asked_by(self, model: MeshModel) -> None:
-        """Take note of whose the addresses are that proxies report the health of."""
+    def on_model(self, model: MeshModel) -> None:
+        """Note the model, which says whose the addresses are that proxies report the health of."""
         self._model = model
 
     @asynccontextmanager
-    async def following(self, changed: Callable[[], None]) -> AsyncIterator[None]:
+    async def following(self, on_change: Callable[[], None]) -> AsyncIterator[None]:
         """Tell of changes, and forget proxies that stay away, while the block runs."""
         async with (
-            in_background(self._tell_changes(changed), name="changes of workloads"),
+            in_background(self._tell_changes(on_change), name="changes of workloads"),
             in_background(self._expire(), name="workloads that have gone"),
         ):
             yield
