@@ -34,17 +34,17 @@ from xds_server.sources._generated import Generated
 from xds_server.sources._generator import Client, Generator
 from xds_server.streams._admission import Admit, Peer, holder_of
 from xds_server.streams._bad_requests import BadRequests, missing_request
-from xds_server.streams._client_log import ClientLog, LoggedStream
 from xds_server.streams._client_observers import ClientObservers
 from xds_server.streams._connection import Connection, Taken, Write
 from xds_server.streams._dependencies import Dependencies
 from xds_server.streams._inbox import Read
 from xds_server.streams._kept_bytes import KeptBytes, KeptLimits
 from xds_server.streams._needs_push import NeedsPush
-from xds_server.streams._stream_log import RefusalLog
 from xds_server.streams._stream_opener import StreamOpener, subject_of
 from xds_server.streams._unserved import UnservedTypes
 from xds_server.streams._work_share import WorkShare
+from xds_server.streams.logs._client_log import ClientLog, LoggedStream
+from xds_server.streams.logs._stream_log import RefusalLog
 from xds_server.streams.pushes._push_description import PushDescriptions
 
 if TYPE_CHECKING:

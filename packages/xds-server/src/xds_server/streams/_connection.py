@@ -33,8 +33,8 @@ from xds_server.streams._dependencies import Dependencies, IsBehind
 from xds_server.streams._inbox import Inbox, Parse, Read
 from xds_server.streams._kept_bytes import KeptOfStream, size_of_node, size_of_versions
 from xds_server.streams._limits import check_names, too_large_response
-from xds_server.streams._stream_log import log_not_read, log_sent, log_too_large
 from xds_server.streams._unserved import empty_answer
+from xds_server.streams.logs._stream_log import log_not_read, log_sent, log_too_large
 from xds_server.streams.pushes._current_push import CurrentPush
 from xds_server.streams.pushes._last_push import PushCounts
 from xds_server.subscriptions._stream_state import StreamState

@@ -14,9 +14,9 @@ from xds_server.monitoring._observer import StreamObserver
 from xds_server.pushing._write_room import WriteRoom
 from xds_server.sources._generator import Generator
 from xds_server.streams._kept_bytes import KeptBytes
-from xds_server.streams._stream_log import RefusalLog
 from xds_server.streams._unserved import UnservedTypes
 from xds_server.streams._work_share import WorkShare
+from xds_server.streams.logs._stream_log import RefusalLog
 from xds_server.streams.pushes._push_description import PushDescriptions
 
 if TYPE_CHECKING:

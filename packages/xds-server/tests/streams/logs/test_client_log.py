@@ -9,7 +9,7 @@ import pytest
 
 from mesh_lifecycle.testing import ManualClock
 from xds_server.protocol._type_urls import CLUSTER
-from xds_server.streams._client_log import ClientLog
+from xds_server.streams.logs._client_log import ClientLog
 from xds_server.testing import SotwClient, in_memory
 from xds_state import Running
 
