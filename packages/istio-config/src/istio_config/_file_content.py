@@ -193,13 +193,13 @@ def object_key(item: ConfigObject) -> ObjectKey:
 
 def duplicate(item: ConfigObject, first: ConfigObject, *, remark: str = "") -> Problem:
     """Return the problem of an object whose key another object has already."""
-    place = f"{first.place}{remark}"
+    where = f"{first.place}{remark}"
     if isinstance(item.spec, _SINGLE):
         what = "mesh config" if isinstance(item.spec, MeshConfigSpec) else item.kind
-        message = f"a second {what}, the first is at {place}; keep one"
+        message = f"a second {what}, the first is at {where}; keep one"
     else:
         message = (
-            f"a second {item.kind} {item.namespace}/{item.name}, the first is at {place}; "
+            f"a second {item.kind} {item.namespace}/{item.name}, the first is at {where}; "
             "rename or remove one"
         )
     return Problem(file=item.file, line=item.line, message=message)

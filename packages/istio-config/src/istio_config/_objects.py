@@ -380,12 +380,12 @@ class _Reader:
             self._note((*path, key), "not supported yet: has no effect in this control plane")
         agents = value.get("defaultConfig")
         for key in agents if isinstance(agents, dict) else ():
-            place = (*path, "defaultConfig", key)
+            here = (*path, "defaultConfig", key)
             if key in AGENT_FIELDS:
-                self._note(place, "has no effect here: agents read it from their own settings")
+                self._note(here, "has no effect here: agents read it from their own settings")
             elif key not in DEFAULT_CONFIG_FIELDS:
                 known = (*AGENT_FIELDS, *DEFAULT_CONFIG_FIELDS)
-                self.add(place, f"unknown field{suggestion(key, known, listed=False)}")
+                self.add(here, f"unknown field{suggestion(key, known, listed=False)}")
         used = {key: item for key, item in value.items() if key not in MESH_FIELDS}
         if isinstance(agents, dict):
             used["defaultConfig"] = {

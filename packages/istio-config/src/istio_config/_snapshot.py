@@ -51,7 +51,7 @@ class Snapshot:
     """Equal for snapshots of the same objects only. Who remembers it keeps no object alive."""
 
     def edit_since(self, identity: object) -> SnapshotEdit | None:
-        """Return the edit that made this snapshot of another one, if that is all that differs."""
+        """Return the edit from another snapshot to this one, if that is all that differs."""
         return self.edit if self.edit is not None and self.edit.before == identity else None
 
     def of_kind(self, kind: AnyKind) -> tuple[ConfigObject, ...]:

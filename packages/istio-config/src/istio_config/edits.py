@@ -32,9 +32,9 @@ def edits(before: Sequence[_T], after: Sequence[_T]) -> Edits[_T]:
     if before is after:
         return Edits([], [])
     if len(before) == len(after):  # nearly always: some are edited, in their places
-        places = list(compress(count(), map(is_not, before, after)))
-        if len(places) <= _FEW:
-            return _but_moved([before[at] for at in places], [after[at] for at in places])
+        changed = list(compress(count(), map(is_not, before, after)))
+        if len(changed) <= _FEW:
+            return _but_moved([before[at] for at in changed], [after[at] for at in changed])
     return _but_moved(*_middles(before, after))
 
 

@@ -62,7 +62,7 @@ class _Type(NamedTuple):
 
 
 def constraint_mistakes(message: Message, path: FieldPath = ()) -> list[Finding]:
-    """Return the place of each constraint that a message breaks, and which."""
+    """Return the path of each field that breaks a constraint, and which it is."""
     found: list[Finding] = []
     _look(message, path, found)
     return found
@@ -123,12 +123,12 @@ def _type(descriptor: Descriptor) -> _Type:
         rules = field.GetOptions().Extensions[validate_pb2.rules]
         if _is_required(rules) and field.containing_oneof is None:
             required.append(field.name)
-        made = _field(field, rules)
-        if made.whole is not None and not field.has_presence:
-            always.append((field.name, made.whole))
-            made = made._replace(whole=None)
-        if made.whole is not None or made.items is not None or made.recurses:
-            given[field.name] = made
+        checks = _field(field, rules)
+        if checks.whole is not None and not field.has_presence:
+            always.append((field.name, checks.whole))
+            checks = checks._replace(whole=None)
+        if checks.whole is not None or checks.items is not None or checks.recurses:
+            given[field.name] = checks
     oneofs = (
         each.name
         for each in descriptor.oneofs

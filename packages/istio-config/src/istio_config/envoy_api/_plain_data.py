@@ -69,7 +69,7 @@ def message_of(value: Unchecked, descriptor: Descriptor) -> Message:
 
 
 def message_differences(value: Value, descriptor: Descriptor, path: FieldPath) -> Iterator[Finding]:
-    """Yield the place of each difference from a message's type, with what would be right."""
+    """Yield the path of each difference from a message's type, with what would be right."""
     if descriptor.full_name == _ANY:
         yield from _any(value, path)
     elif descriptor.full_name in _EXPECTED:

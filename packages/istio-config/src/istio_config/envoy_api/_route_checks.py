@@ -108,12 +108,12 @@ def _route(message: Unchecked) -> tuple[str, str] | None:
     if rewriting and not matching:
         return "route", "rewrites by a template, and match.path_match_policy is none"
     if rewriting and matching:
-        made, asked = (
+        match, rewrite = (
             unpacked(message.match.path_match_policy.typed_config),
             unpacked(action.path_rewrite_policy.typed_config),
         )
-        known = _VARIABLE.findall(str(getattr(made, "path_template", "")))
-        used = _VARIABLE.findall(str(getattr(asked, "path_template_rewrite", "")))
+        known = _VARIABLE.findall(str(getattr(match, "path_template", "")))
+        used = _VARIABLE.findall(str(getattr(rewrite, "path_template_rewrite", "")))
         if not set(used) <= set(known):
             return "route", "rewrites by variables that match.path_match_policy has not"
     if message.match.HasField("path_match_policy") and action.prefix_rewrite:

@@ -46,21 +46,21 @@ class MeshNetworksSpec(SpecFields, frozen=True):
 def _mistakes(spec: MeshNetworksSpec, _metadata: Metadata) -> Iterator[Finding]:
     for name, network in spec.networks.items():
         for index, endpoints in enumerate(network.endpoints):
-            place = ("networks", name, "endpoints", index)
+            path = ("networks", name, "endpoints", index)
             if bool(endpoints.from_cidr) == bool(endpoints.from_registry):
-                yield place, "must have either fromCidr or fromRegistry"
+                yield path, "must have either fromCidr or fromRegistry"
             elif endpoints.from_cidr and not is_network(endpoints.from_cidr):
                 yield (
-                    (*place, "fromCidr"),
+                    (*path, "fromCidr"),
                     f'"{endpoints.from_cidr}" is not a range of addresses such as 10.1.0.0/16',
                 )
         for index, gateway in enumerate(network.gateways):
-            place = ("networks", name, "gateways", index)
+            path = ("networks", name, "gateways", index)
             if bool(gateway.address) == bool(gateway.registry_service_name):
-                yield place, "must have either address or registryServiceName"
+                yield path, "must have either address or registryServiceName"
             elif gateway.address and not (is_ip(gateway.address) or is_host(gateway.address)):
                 yield (
-                    (*place, "address"),
+                    (*path, "address"),
                     f'"{gateway.address}" is not an IP address or a host name',
                 )
 

@@ -74,18 +74,18 @@ def selection_mistakes(
     older way to give one reference. Only Gateways can be referred to: the other kinds are for
     waypoints, which are not served.
     """
-    places: list[tuple[FieldPath, TargetRef]] = [
+    references: list[tuple[FieldPath, TargetRef]] = [
         (("targetRefs", index), each) for index, each in enumerate(refs)
     ]
     if single is not None:
         if refs:
             yield ("targetRef",), "stands beside targetRefs: keep one"
-        places.append((("targetRef",), single))
+        references.append((("targetRef",), single))
     if labels is not None:
         yield from selector_mistakes(labels, path)
-        if places:
-            yield places[0][0][:1], f"stands beside {path[0]}: keep one"
-    for here, each in places:
+        if references:
+            yield references[0][0][:1], f"stands beside {path[0]}: keep one"
+    for here, each in references:
         if (each.group, each.kind) in _OF_WAYPOINTS:
             yield (
                 (*here, "kind"),

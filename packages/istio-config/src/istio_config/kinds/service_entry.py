@@ -191,15 +191,15 @@ def _endpoint_mistakes(spec: ServiceEntrySpec) -> Iterator[Finding]:
         )
     names = {port.name for port in spec.ports}
     for index, endpoint in enumerate(spec.endpoints):
-        place = ("endpoints", index)
+        here = ("endpoints", index)
         for path, message in workload_entry_mistakes(endpoint):
-            yield place + path, message
+            yield here + path, message
         if (wrong := _address_mistake(spec, endpoint.address)) is not None:
-            yield (*place, "address"), wrong
+            yield (*here, "address"), wrong
         for port in endpoint.ports:
             if port not in names:
                 yield (
-                    (*place, "ports", port),
+                    (*here, "ports", port),
                     f"the service has no port of this name; it has {', '.join(sorted(names))}",
                 )
 

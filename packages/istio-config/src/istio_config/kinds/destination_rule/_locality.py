@@ -64,10 +64,10 @@ def locality_mistakes(setting: LocalityLbSetting) -> Iterator[Finding]:
     )
     for index, each in enumerate(shares):
         path = ("distribute", index, "to")
-        yield from _overlaps(((*path, place), place) for place in each.to)
-        for place, weight in each.to.items():
+        yield from _overlaps(((*path, locality), locality) for locality in each.to)
+        for locality, weight in each.to.items():
             if not 1 <= weight <= 100:
-                yield (*path, place), f"expected a percentage from 1 to 100, found {weight}"
+                yield (*path, locality), f"expected a percentage from 1 to 100, found {weight}"
         if (total := sum(each.to.values())) != 100:
             yield path, f"the percentages must add up to 100, and are {total} together"
     yield from _failover(setting.failover)
@@ -123,10 +123,10 @@ def _no_localities(labels: tuple[str, ...], *, beside: str) -> Iterator[Finding]
             )
 
 
-def _overlaps(places: Iterable[tuple[FieldPath, str]]) -> Iterator[Finding]:
+def _overlaps(localities: Iterable[tuple[FieldPath, str]]) -> Iterator[Finding]:
     """Yield the localities that are malformed, or contain or are contained in one before."""
     seen: list[tuple[str, ...]] = []
-    for path, text in places:
+    for path, text in localities:
         parts = tuple(text.split("/"))
         if not text:
             yield path, "is missing; a locality is region/zone/subzone, or *"

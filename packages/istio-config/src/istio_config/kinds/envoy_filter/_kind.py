@@ -130,9 +130,9 @@ def _patch_warnings(patch: ConfigPatch, path: FieldPath) -> Iterator[Finding]:
     name = value.get("name") if isinstance(value, dict) and patch.apply_to in _FILTERS else None
     if isinstance(name, str) and is_deprecated_name(name):
         yield (*here, "name"), f'"{name}" is a deprecated name; filters are called envoy.filters...'
-    for place, port in _own_page_addresses(value, here):
+    for at, port in _own_page_addresses(value, here):
         yield (
-            place,
+            at,
             (
                 f"leads to {PROXY_PORTS[port]}, which answers the machine itself only: a client "
                 "that is led there can do what the machine may"

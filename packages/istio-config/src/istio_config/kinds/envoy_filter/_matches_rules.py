@@ -106,14 +106,14 @@ def listener_match_warnings(patch: ConfigPatch, path: FieldPath) -> Iterator[Fin
         names.append(((*here, "name"), network.name))
         if network.sub_filter is not None:
             names.append(((*here, "subFilter", "name"), network.sub_filter.name))
-    for place, name in names:
+    for at, name in names:
         if is_deprecated_name(name):
             yield (
-                place,
+                at,
                 f'"{name}" is a deprecated name and matches nothing; use envoy.filters...',
             )
         elif name.startswith("istio.") or name == "istio_authn":
-            yield place, f'"{name}" is in Istio\'s Envoy alone: no filter here has this name'
+            yield at, f'"{name}" is in Istio\'s Envoy alone: no filter here has this name'
 
 
 def unused_match_warnings(patch: ConfigPatch, path: FieldPath) -> Iterator[Finding]:

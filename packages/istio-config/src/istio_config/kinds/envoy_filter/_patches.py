@@ -46,7 +46,7 @@ class Operation(StrEnum):
 
     @property
     def is_insert(self) -> bool:
-        """Whether the value is put at a certain place among others."""
+        """Whether the value is put before or after others."""
         return self in (Operation.INSERT_BEFORE, Operation.INSERT_AFTER, Operation.INSERT_FIRST)
 
 

@@ -23,7 +23,7 @@ _COMPILED_IN = "envoy.wasm.runtime.null"
 
 
 def private_parts(value: Value, path: FieldPath) -> Iterator[tuple[FieldPath, str]]:
-    """Yield the places in a value that name what only Istio's Envoy has, and its name."""
+    """Yield the paths in a value at which something is named that only Istio's Envoy has."""
     if isinstance(value, dict):
         for key, each in value.items():
             if key in ("@type", "type_url", "typeUrl") and isinstance(each, str):

@@ -9,7 +9,7 @@ class ExpressionError(ValueError):
 
 
 class Token(NamedTuple):
-    """A word, and the place where it begins."""
+    """A word, and the index of its first character."""
 
     kind: str
     """`name`, `number`, `text`, `bytes`, or the operator itself."""

@@ -59,10 +59,10 @@ def _mistakes(spec: TlsRouteSpec | TcpRouteSpec, _metadata: Metadata) -> Iterato
             "can never be reached: the first rule has all connections; put the backends there",
         )
     for index, rule in enumerate(spec.rules):
-        place = ("rules", index)
+        path = ("rules", index)
         if not rule.backend_refs:
-            yield (*place, "backendRefs"), "must have one entry at least"
-        yield from connection_backend_mistakes(rule.backend_refs, place)
+            yield (*path, "backendRefs"), "must have one entry at least"
+        yield from connection_backend_mistakes(rule.backend_refs, path)
 
 
 def _lacks(spec: TlsRouteSpec | TcpRouteSpec, _metadata: Metadata) -> Iterator[Finding]:

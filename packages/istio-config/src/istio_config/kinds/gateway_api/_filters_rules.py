@@ -51,7 +51,7 @@ _ORIGIN = re.compile(r"\*|[a-zA-Z][a-zA-Z0-9+.-]*://(\*|(\*\.)?[A-Za-z0-9.-]+)(:
 
 def filter_mistakes(
     filters: Sequence[HttpFilter | GrpcFilter],
-    place: FieldPath,
+    path: FieldPath,
     *,
     prefix: bool = False,
     of_backend: bool = False,
@@ -61,59 +61,59 @@ def filter_mistakes(
     prefix: whether the only match of the rule is by a prefix, which a filter can replace then.
     """
     if len(filters) > MOST_FILTERS:
-        yield place, f"has {len(filters)} entries; {MOST_FILTERS} are allowed"
+        yield path, f"has {len(filters)} entries; {MOST_FILTERS} are allowed"
     seen: set[FilterType] = set()
     for index, each in enumerate(filters):
-        path = (*place, index)
+        here = (*path, index)
         if each.type in seen and each.type not in _REPEATABLE:
-            yield path, f"a second {each.type.value}; a rule has one: put the two together"
+            yield here, f"a second {each.type.value}; a rule has one: put the two together"
         seen.add(each.type)
         if isinstance(each, GrpcFilter) and each.type not in _OF_GRPC:
-            yield (*path, "type"), f"{each.type.value} is not a filter of a GRPCRoute"
+            yield (*here, "type"), f"{each.type.value} is not a filter of a GRPCRoute"
         elif of_backend and each.type not in _OF_BACKENDS:
             yield (
-                (*path, "type"),
+                (*here, "type"),
                 f"{each.type.value} is not supported at one backend; give it to the whole rule",
             )
         else:
-            yield from _filter_mistakes(each, path, prefix=prefix)
+            yield from _filter_mistakes(each, here, prefix=prefix)
     if {FilterType.REQUEST_REDIRECT, FilterType.URL_REWRITE} <= seen:
-        yield place, "RequestRedirect and URLRewrite exclude each other: keep one"
+        yield path, "RequestRedirect and URLRewrite exclude each other: keep one"
 
 
 def _filter_mistakes(
-    each: HttpFilter | GrpcFilter, place: FieldPath, *, prefix: bool
+    each: HttpFilter | GrpcFilter, path: FieldPath, *, prefix: bool
 ) -> Iterator[Finding]:
     for kind, field in _FIELDS.items():
         value = getattr(each, field, None)
         if value is not None and kind is not each.type:
             yield (
-                (*place, _camel(field)),
+                (*path, _camel(field)),
                 f"can't stand in a filter of type {each.type.value}; it is for {kind.value}",
             )
         elif value is None and kind is each.type:
-            yield place, f"a filter of type {kind.value} needs the field {_camel(field)}"
+            yield path, f"a filter of type {kind.value} needs the field {_camel(field)}"
     if each.type in (FilterType.EXTENSION_REF, FilterType.EXTERNAL_AUTH):
-        yield (*place, "type"), f"{each.type.value} {NOT_SUPPORTED}"
+        yield (*path, "type"), f"{each.type.value} {NOT_SUPPORTED}"
     if each.request_header_modifier is not None:
         yield from header_filter_mistakes(
-            each.request_header_modifier, (*place, "requestHeaderModifier")
+            each.request_header_modifier, (*path, "requestHeaderModifier")
         )
     if each.response_header_modifier is not None:
         yield from header_filter_mistakes(
-            each.response_header_modifier, (*place, "responseHeaderModifier")
+            each.response_header_modifier, (*path, "responseHeaderModifier")
         )
     if each.request_mirror is not None:
-        yield from _mirror_mistakes(each.request_mirror, (*place, "requestMirror"))
+        yield from _mirror_mistakes(each.request_mirror, (*path, "requestMirror"))
     if isinstance(each, HttpFilter):
         if each.request_redirect is not None:
             yield from _redirect_mistakes(
-                each.request_redirect, (*place, "requestRedirect"), prefix=prefix
+                each.request_redirect, (*path, "requestRedirect"), prefix=prefix
             )
         if each.url_rewrite is not None:
-            yield from _url_mistakes(each.url_rewrite, (*place, "urlRewrite"), prefix=prefix)
+            yield from _url_mistakes(each.url_rewrite, (*path, "urlRewrite"), prefix=prefix)
         if each.cors is not None:
-            yield from _cors_mistakes(each.cors, (*place, "cors"))
+            yield from _cors_mistakes(each.cors, (*path, "cors"))
 
 
 def _camel(field: str) -> str:
@@ -121,13 +121,13 @@ def _camel(field: str) -> str:
     return first + "".join(each.capitalize() for each in others)
 
 
-def _mirror_mistakes(mirror: Mirror, place: FieldPath) -> Iterator[Finding]:
-    yield from backend_mistakes(mirror.backend_ref, (*place, "backendRef"))
+def _mirror_mistakes(mirror: Mirror, path: FieldPath) -> Iterator[Finding]:
+    yield from backend_mistakes(mirror.backend_ref, (*path, "backendRef"))
     if mirror.percent is not None and mirror.fraction is not None:
-        yield place, "percent and fraction exclude each other: keep one"
+        yield path, "percent and fraction exclude each other: keep one"
     if mirror.fraction is not None and mirror.fraction.numerator > mirror.fraction.denominator:
         yield (
-            (*place, "fraction"),
+            (*path, "fraction"),
             (
                 f"the numerator {mirror.fraction.numerator} is greater than the denominator "
                 f"{mirror.fraction.denominator}"
@@ -135,46 +135,46 @@ def _mirror_mistakes(mirror: Mirror, place: FieldPath) -> Iterator[Finding]:
         )
 
 
-def _redirect_mistakes(redirect: Redirect, place: FieldPath, *, prefix: bool) -> Iterator[Finding]:
+def _redirect_mistakes(redirect: Redirect, path: FieldPath, *, prefix: bool) -> Iterator[Finding]:
     if redirect.scheme is not None and redirect.scheme not in ("http", "https"):
-        yield (*place, "scheme"), f'expected http or https, found "{redirect.scheme}"'
+        yield (*path, "scheme"), f'expected http or https, found "{redirect.scheme}"'
     if redirect.status_code not in REDIRECT_CODES:
         codes = ", ".join(map(str, REDIRECT_CODES))
-        yield (*place, "statusCode"), f"expected one of {codes}, found {redirect.status_code}"
-    yield from _url_mistakes(redirect, place, prefix=prefix)
+        yield (*path, "statusCode"), f"expected one of {codes}, found {redirect.status_code}"
+    yield from _url_mistakes(redirect, path, prefix=prefix)
 
 
 def _url_mistakes(
-    change: Redirect | UrlRewrite, place: FieldPath, *, prefix: bool
+    change: Redirect | UrlRewrite, path: FieldPath, *, prefix: bool
 ) -> Iterator[Finding]:
     if change.hostname is not None and (
         text := wrong_hostname(change.hostname, allow_wildcard=False)
     ):
-        yield (*place, "hostname"), text
+        yield (*path, "hostname"), text
     if change.path is not None:
-        yield from _path_mistakes(change.path, (*place, "path"), prefix=prefix)
+        yield from _path_mistakes(change.path, (*path, "path"), prefix=prefix)
 
 
-def _path_mistakes(path: PathModifier, place: FieldPath, *, prefix: bool) -> Iterator[Finding]:
-    by_prefix = path.type is PathModifierType.REPLACE_PREFIX_MATCH
+def _path_mistakes(here: PathModifier, path: FieldPath, *, prefix: bool) -> Iterator[Finding]:
+    by_prefix = here.type is PathModifierType.REPLACE_PREFIX_MATCH
     wanted, other = (
-        (path.replace_prefix_match, path.replace_full_path)
+        (here.replace_prefix_match, here.replace_full_path)
         if by_prefix
-        else (path.replace_full_path, path.replace_prefix_match)
+        else (here.replace_full_path, here.replace_prefix_match)
     )
     names = ("replacePrefixMatch", "replaceFullPath")
     wanted_name, other_name = names if by_prefix else names[::-1]
     if wanted is None:
-        yield place, f"the type {path.type.value} needs the field {wanted_name}"
+        yield path, f"the type {here.type.value} needs the field {wanted_name}"
     elif len(wanted) > 1024:
-        yield (*place, wanted_name), "is longer than 1024 characters"
+        yield (*path, wanted_name), "is longer than 1024 characters"
     elif has_control_characters(wanted):
-        yield (*place, wanted_name), "must be one line of text"
+        yield (*path, wanted_name), "must be one line of text"
     if other is not None:
-        yield (*place, other_name), f"can't stand beside the type {path.type.value}"
+        yield (*path, other_name), f"can't stand beside the type {here.type.value}"
     if by_prefix and not prefix:
         yield (
-            (*place, "type"),
+            (*path, "type"),
             (
                 "ReplacePrefixMatch needs exactly one match in the rule, with a path of type "
                 "PathPrefix"
@@ -182,11 +182,11 @@ def _path_mistakes(path: PathModifier, place: FieldPath, *, prefix: bool) -> Ite
         )
 
 
-def _cors_mistakes(cors: Cors, place: FieldPath) -> Iterator[Finding]:
+def _cors_mistakes(cors: Cors, path: FieldPath) -> Iterator[Finding]:
     for index, origin in enumerate(cors.allow_origins):
         if not _ORIGIN.fullmatch(origin):
             yield (
-                (*place, "allowOrigins", index),
+                (*path, "allowOrigins", index),
                 (
                     f'"{origin}" is not an origin such as https://shop.example.com or '
                     "https://*.example.com"
@@ -195,7 +195,7 @@ def _cors_mistakes(cors: Cors, place: FieldPath) -> Iterator[Finding]:
     for index, method in enumerate(cors.allow_methods):
         if method not in (*METHODS, "*"):
             yield (
-                (*place, "allowMethods", index),
+                (*path, "allowMethods", index),
                 f'expected one of {", ".join(METHODS)} or *, found "{method}"',
             )
     for field, values in (
@@ -204,18 +204,18 @@ def _cors_mistakes(cors: Cors, place: FieldPath) -> Iterator[Finding]:
         ("allowHeaders", cors.allow_headers),
     ):
         if "*" in values and len(values) > 1:
-            yield (*place, field), '"*" stands alone: it is all of them'
+            yield (*path, field), '"*" stands alone: it is all of them'
     for field, values in (
         ("allowHeaders", cors.allow_headers),
         ("exposeHeaders", cors.expose_headers),
     ):
         for index, name in enumerate(values):
             if text := wrong_header_name(name):
-                yield (*place, field, index), text
+                yield (*path, field, index), text
 
 
 def filter_warnings(
-    filters: Sequence[HttpFilter | GrpcFilter], place: FieldPath
+    filters: Sequence[HttpFilter | GrpcFilter], path: FieldPath
 ) -> Iterator[Finding]:
     """Yield the changes of the header Host that have no effect: all but setting a request's."""
     for index, each in enumerate(filters):
@@ -228,5 +228,5 @@ def filter_warnings(
         for modifier, field, names in lists:
             for number, name in enumerate(names):
                 if name.lower() == "host":
-                    path = (*place, index, modifier, field, number)
-                    yield path, "has no effect: a request has a Host, and an answer has none"
+                    here = (*path, index, modifier, field, number)
+                    yield here, "has no effect: a request has a Host, and an answer has none"

@@ -98,23 +98,23 @@ def _mistakes(spec: GatewaySpec, _metadata: Metadata) -> Iterator[Finding]:
     names: set[str] = set()
     distinct: dict[tuple[int, str, str], str] = {}
     for index, each in enumerate(spec.listeners):
-        place = ("listeners", index)
+        path = ("listeners", index)
         if text := wrong_section_name(each.name):
-            yield (*place, "name"), text
+            yield (*path, "name"), text
         if each.name in names:
-            yield (*place, "name"), f'the name "{each.name}" is given twice'
+            yield (*path, "name"), f'the name "{each.name}" is given twice'
         names.add(each.name)
         key = each.port, each.protocol, each.hostname or ""
         other = distinct.setdefault(key, each.name)
         if other != each.name:
             yield (
-                place,
+                path,
                 (
                     f"has the port, the protocol and the hostname of the listener {other}; "
                     "keep one, or give it another of the three"
                 ),
             )
-        yield from listener_mistakes(each, place)
+        yield from listener_mistakes(each, path)
     yield from _address_mistakes(spec.addresses)
     yield from _unsupported_mistakes(spec)
 
@@ -124,20 +124,20 @@ def _address_mistakes(addresses: tuple[GatewayAddress, ...]) -> Iterator[Finding
         yield ("addresses",), f"has {len(addresses)} entries; {_MOST_ADDRESSES} are allowed"
     seen: set[tuple[str, str]] = set()
     for index, each in enumerate(addresses):
-        place = ("addresses", index, "value")
+        path = ("addresses", index, "value")
         if each.value and (each.type, each.value) in seen:
-            yield place, f'the address "{each.value}" is given twice'
+            yield path, f'the address "{each.value}" is given twice'
         seen.add((each.type, each.value))
         if each.type == "IPAddress":
             if each.value and not is_ip(each.value):
-                yield place, f'"{each.value}" is not an IP address'
+                yield path, f'"{each.value}" is not an IP address'
         elif each.type != "Hostname":
             yield (
                 ("addresses", index, "type"),
                 f'"{each.type}" is not supported here; use Hostname or IPAddress',
             )
         elif each.value and (text := wrong_hostname(each.value, allow_wildcard=False)):
-            yield place, text
+            yield path, text
 
 
 def _unsupported_mistakes(spec: GatewaySpec) -> Iterator[Finding]:

@@ -98,37 +98,37 @@ def _mistakes(spec: GrpcRouteSpec, _metadata: Metadata) -> Iterator[Finding]:
 def _expressions(spec: GrpcRouteSpec) -> Iterator[Expression]:
     for number, rule in enumerate(spec.rules):
         for index, match in enumerate(rule.matches):
-            place = ("rules", number, "matches", index)
+            path = ("rules", number, "matches", index)
             if match.method is not None and match.method.type is MatchType.REGULAR_EXPRESSION:
                 text = (match.method.service or "") + (match.method.method or "")
-                yield Expression((*place, "method"), text)
-            yield from value_match_expressions(match.headers, (*place, "headers"))
+                yield Expression((*path, "method"), text)
+            yield from value_match_expressions(match.headers, (*path, "headers"))
 
 
-def _rule_mistakes(rule: GrpcRule, place: FieldPath) -> Iterator[Finding]:
+def _rule_mistakes(rule: GrpcRule, path: FieldPath) -> Iterator[Finding]:
     for index, match in enumerate(rule.matches):
-        path = (*place, "matches", index)
+        here = (*path, "matches", index)
         if match.method is not None:
-            yield from _method_mistakes(match.method, (*path, "method"))
-        yield from value_match_mistakes(match.headers, (*path, "headers"))
+            yield from _method_mistakes(match.method, (*here, "method"))
+        yield from value_match_mistakes(match.headers, (*here, "headers"))
         for number, each in enumerate(match.headers):
             if each.type is MatchType.REGULAR_EXPRESSION and (text := regex_mistake(each.value)):
-                yield (*path, "headers", number, "value"), text
-    yield from filter_mistakes(rule.filters, (*place, "filters"))
+                yield (*here, "headers", number, "value"), text
+    yield from filter_mistakes(rule.filters, (*path, "filters"))
     if len(rule.backend_refs) > MAX_BACKENDS:
         yield (
-            (*place, "backendRefs"),
+            (*path, "backendRefs"),
             f"has {len(rule.backend_refs)} entries; {MAX_BACKENDS} are allowed",
         )
     for index, backend in enumerate(rule.backend_refs):
-        where = (*place, "backendRefs", index)
+        where = (*path, "backendRefs", index)
         yield from backend_mistakes(backend, where)
         yield from filter_mistakes(backend.filters, (*where, "filters"), of_backend=True)
 
 
-def _method_mistakes(match: MethodMatch, place: FieldPath) -> Iterator[Finding]:
+def _method_mistakes(match: MethodMatch, path: FieldPath) -> Iterator[Finding]:
     if not match.service and not match.method:
-        yield place, "needs a service, a method or both"
+        yield path, "needs a service, a method or both"
     for field, value, pattern in (
         ("service", match.service, _SERVICE),
         ("method", match.method, _METHOD),
@@ -136,12 +136,12 @@ def _method_mistakes(match: MethodMatch, place: FieldPath) -> Iterator[Finding]:
         if not value:
             continue
         if len(value) > 1024:
-            yield (*place, field), "is longer than 1024 characters"
+            yield (*path, field), "is longer than 1024 characters"
         elif match.type is MatchType.REGULAR_EXPRESSION:
             if text := regex_mistake(value):
-                yield (*place, field), text
+                yield (*path, field), text
         elif not pattern.fullmatch(value):
-            yield (*place, field), f'"{value}" can\'t be the name of a {field} of gRPC'
+            yield (*path, field), f'"{value}" can\'t be the name of a {field} of gRPC'
 
 
 GRPC_ROUTE = Kind(

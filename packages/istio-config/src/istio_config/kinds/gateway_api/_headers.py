@@ -47,55 +47,53 @@ class HeaderFilter(SpecFields, frozen=True):
     remove: tuple[str, ...] = ()
 
 
-def value_match_mistakes(matches: Sequence[ValueMatch], place: FieldPath) -> Iterator[Finding]:
+def value_match_mistakes(matches: Sequence[ValueMatch], path: FieldPath) -> Iterator[Finding]:
     """Yield what is wrong with the conditions on headers or on query parameters."""
     if len(matches) > MOST:
-        yield place, f"has {len(matches)} entries; {MOST} are allowed"
+        yield path, f"has {len(matches)} entries; {MOST} are allowed"
     names: set[str] = set()
     for index, each in enumerate(matches):
         if text := wrong_header_name(each.name):
-            yield (*place, index, "name"), text
+            yield (*path, index, "name"), text
         if len(each.value) > _LONGEST_VALUE:
-            yield (*place, index, "value"), f"is longer than {_LONGEST_VALUE} characters"
+            yield (*path, index, "value"), f"is longer than {_LONGEST_VALUE} characters"
         if each.name in names:
-            yield (*place, index, "name"), f'the name "{each.name}" is given twice'
+            yield (*path, index, "name"), f'the name "{each.name}" is given twice'
         names.add(each.name)
 
 
-def value_match_expressions(
-    matches: Sequence[ValueMatch], place: FieldPath
-) -> Iterator[Expression]:
+def value_match_expressions(matches: Sequence[ValueMatch], path: FieldPath) -> Iterator[Expression]:
     """Yield the regular expressions in conditions."""
     for index, each in enumerate(matches):
         if each.type is MatchType.REGULAR_EXPRESSION:
-            yield Expression((*place, index, "value"), each.value)
+            yield Expression((*path, index, "value"), each.value)
 
 
-def header_filter_mistakes(changes: HeaderFilter, place: FieldPath) -> Iterator[Finding]:
+def header_filter_mistakes(changes: HeaderFilter, path: FieldPath) -> Iterator[Finding]:
     """Yield what is wrong with changes of headers."""
     for field, headers in (("set", changes.set), ("add", changes.add)):
         if len(headers) > MOST:
-            yield (*place, field), f"has {len(headers)} entries; {MOST} are allowed"
+            yield (*path, field), f"has {len(headers)} entries; {MOST} are allowed"
         names: set[str] = set()
         for index, each in enumerate(headers):
-            yield from _name_mistakes(each.name, names, (*place, field, index, "name"))
+            yield from _name_mistakes(each.name, names, (*path, field, index, "name"))
             if not each.value:
-                yield (*place, field, index, "value"), "must not be empty"
+                yield (*path, field, index, "value"), "must not be empty"
             elif len(each.value) > _LONGEST_VALUE:
                 yield (
-                    (*place, field, index, "value"),
+                    (*path, field, index, "value"),
                     f"is longer than {_LONGEST_VALUE} characters",
                 )
             elif has_control_characters(each.value):
-                yield (*place, field, index, "value"), "must be one line of text"
+                yield (*path, field, index, "value"), "must be one line of text"
     removed: set[str] = set()
     for index, name in enumerate(changes.remove):
-        yield from _name_mistakes(name, removed, (*place, "remove", index))
+        yield from _name_mistakes(name, removed, (*path, "remove", index))
 
 
-def _name_mistakes(name: str, names: set[str], place: FieldPath) -> Iterator[Finding]:
+def _name_mistakes(name: str, names: set[str], path: FieldPath) -> Iterator[Finding]:
     if text := wrong_header_name(name):
-        yield place, text
+        yield path, text
     if name in names:
-        yield place, f'the name "{name}" is given twice'
+        yield path, f'the name "{name}" is given twice'
     names.add(name)

@@ -132,81 +132,81 @@ def _mistakes(spec: HttpRouteSpec, _metadata: Metadata) -> Iterator[Finding]:
 def _expressions(spec: HttpRouteSpec) -> Iterator[Expression]:
     for number, rule in enumerate(spec.rules):
         for index, match in enumerate(rule.matches):
-            place = ("rules", number, "matches", index)
+            path = ("rules", number, "matches", index)
             if match.path.type is PathType.REGULAR_EXPRESSION:
-                yield Expression((*place, "path", "value"), match.path.value)
-            yield from value_match_expressions(match.headers, (*place, "headers"))
-            yield from value_match_expressions(match.query_params, (*place, "queryParams"))
+                yield Expression((*path, "path", "value"), match.path.value)
+            yield from value_match_expressions(match.headers, (*path, "headers"))
+            yield from value_match_expressions(match.query_params, (*path, "queryParams"))
 
 
-def _rule_mistakes(rule: HttpRule, place: FieldPath) -> Iterator[Finding]:
+def _rule_mistakes(rule: HttpRule, path: FieldPath) -> Iterator[Finding]:
     for index, match in enumerate(rule.matches):
-        yield from _match_mistakes(match, (*place, "matches", index))
+        yield from _match_mistakes(match, (*path, "matches", index))
     (first, *others) = rule.all_matches
     prefix = not others and first.path.type is PathType.PATH_PREFIX
-    yield from filter_mistakes(rule.filters, (*place, "filters"), prefix=prefix)
+    yield from filter_mistakes(rule.filters, (*path, "filters"), prefix=prefix)
     if rule.backend_refs and any(each.type is FilterType.REQUEST_REDIRECT for each in rule.filters):
         yield (
-            (*place, "backendRefs"),
+            (*path, "backendRefs"),
             "can't stand beside a RequestRedirect, which answers by itself; remove one of them",
         )
     if len(rule.backend_refs) > MAX_BACKENDS:
         yield (
-            (*place, "backendRefs"),
+            (*path, "backendRefs"),
             f"has {len(rule.backend_refs)} entries; {MAX_BACKENDS} are allowed",
         )
     for index, backend in enumerate(rule.backend_refs):
-        yield from _backend_mistakes(backend, (*place, "backendRefs", index))
+        yield from _backend_mistakes(backend, (*path, "backendRefs", index))
     if rule.timeouts is not None:
-        yield from _timeout_mistakes(rule.timeouts, (*place, "timeouts"))
+        yield from _timeout_mistakes(rule.timeouts, (*path, "timeouts"))
     if rule.retry is not None:
-        yield from _retry_mistakes(rule.retry, (*place, "retry"))
+        yield from _retry_mistakes(rule.retry, (*path, "retry"))
 
 
-def _match_mistakes(match: HttpMatch, place: FieldPath) -> Iterator[Finding]:
-    yield from _path_mistakes(match.path, (*place, "path"))
-    yield from value_match_mistakes(match.headers, (*place, "headers"))
-    yield from value_match_mistakes(match.query_params, (*place, "queryParams"))
+def _match_mistakes(match: HttpMatch, path: FieldPath) -> Iterator[Finding]:
+    yield from _path_mistakes(match.path, (*path, "path"))
+    yield from value_match_mistakes(match.headers, (*path, "headers"))
+    yield from value_match_mistakes(match.query_params, (*path, "queryParams"))
     if match.method is not None and match.method not in METHODS:
         yield (
-            (*place, "method"),
+            (*path, "method"),
             f'expected one of {", ".join(METHODS)}, found "{match.method}"',
         )
     for field, matches in (("headers", match.headers), ("queryParams", match.query_params)):
         for index, each in enumerate(matches):
             if each.type.value == "RegularExpression" and (text := regex_mistake(each.value)):
-                yield (*place, field, index, "value"), text
+                yield (*path, field, index, "value"), text
 
 
-def _path_mistakes(path: PathMatch, place: FieldPath) -> Iterator[Finding]:
-    where = (*place, "value")
-    if len(path.value) > _LONGEST_PATH:
+def _path_mistakes(here: PathMatch, path: FieldPath) -> Iterator[Finding]:
+    where = (*path, "value")
+    if len(here.value) > _LONGEST_PATH:
         yield where, f"is longer than {_LONGEST_PATH} characters"
-    if path.type is PathType.REGULAR_EXPRESSION:
-        if text := regex_mistake(path.value):
+    if here.type is PathType.REGULAR_EXPRESSION:
+        if text := regex_mistake(here.value):
             yield where, text
         return
-    if not path.value.startswith("/"):
-        yield where, f'"{path.value}" must begin with /'
+    if not here.value.startswith("/"):
+        yield where, f'"{here.value}" must begin with /'
         return
     for part in _NOT_IN_PATHS:
-        if part in path.value:
-            yield where, f'"{path.value}" must not have {part} in it'
+        if part in here.value:
+            yield where, f'"{here.value}" must not have {part} in it'
             return
     for end in _NOT_AT_ENDS:
-        if path.value.endswith(end):
-            yield where, f'"{path.value}" must not end with {end}'
+        if here.value.endswith(end):
+            yield where, f'"{here.value}" must not end with {end}'
             return
-    if not _PATH.fullmatch(path.value):
-        yield where, f'"{path.value}" has characters that a path must have as %XX'
+    if not _PATH.fullmatch(here.value):
+        yield where, f'"{here.value}" has characters that a path must have as %XX'
 
 
-def _backend_mistakes(backend: HttpBackend, place: FieldPath) -> Iterator[Finding]:
-    yield from backend_mistakes(backend, place)
-    yield from filter_mistakes(backend.filters, (*place, "filters"), of_backend=True)
+def _backend_mistakes(backend: HttpBackend, path: FieldPath) -> Iterator[Finding]:
+    yield from backend_mistakes(backend, path)
+    yield from filter_mistakes(backend.filters, (*path, "filters"), of_backend=True)
 
 
-def _timeout_mistakes(timeouts: Timeouts, place: FieldPath) -> Iterator[Finding]:
+def _timeout_mistakes(timeouts: Timeouts, path: FieldPath) -> Iterator[Finding]:
     wrong = False
     for field, text in (
         ("request", timeouts.request),
@@ -214,20 +214,20 @@ def _timeout_mistakes(timeouts: Timeouts, place: FieldPath) -> Iterator[Finding]
     ):
         if text is not None and (found := wrong_duration(text)):
             wrong = True
-            yield (*place, field), found
+            yield (*path, field), found
     if wrong or timeouts.request is None or timeouts.backend_request is None:
         return
     request, of_backend = seconds(timeouts.request), seconds(timeouts.backend_request)
     if request and of_backend > request:
         yield (
-            (*place, "backendRequest"),
+            (*path, "backendRequest"),
             f"{timeouts.backend_request} is longer than the whole request's {timeouts.request}",
         )
 
 
-def _retry_mistakes(retry: Retry, place: FieldPath) -> Iterator[Finding]:
+def _retry_mistakes(retry: Retry, path: FieldPath) -> Iterator[Finding]:
     if retry.backoff is not None and (text := wrong_duration(retry.backoff)):
-        yield (*place, "backoff"), text
+        yield (*path, "backoff"), text
 
 
 HTTP_ROUTE = Kind(

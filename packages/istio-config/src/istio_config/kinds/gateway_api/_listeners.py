@@ -123,45 +123,45 @@ _TERMINATE_MODES = ("SIMPLE", "MUTUAL", "ISTIO_MUTUAL")
 _INSTEAD = f"with {TLS_TERMINATE_MODE}: MUTUAL in tls.options, the Secret's ca.crt validates"
 
 
-def listener_mistakes(listener: Listener, place: FieldPath) -> Iterator[Finding]:
+def listener_mistakes(listener: Listener, path: FieldPath) -> Iterator[Finding]:
     protocol = listener.protocol
     if protocol not in PROTOCOLS and not _OWN_PROTOCOL.fullmatch(protocol):
         yield (
-            (*place, "protocol"),
+            (*path, "protocol"),
             f'unknown protocol "{protocol}"; known: {", ".join(PROTOCOLS)}',
         )
     if listener.hostname:
         if text := wrong_hostname(listener.hostname):
-            yield (*place, "hostname"), text
+            yield (*path, "hostname"), text
         elif protocol in (TCP, UDP):
-            yield (*place, "hostname"), f"a {protocol} listener has no hostname: it reads none"
-    yield from _tls_mistakes(listener, place)
-    yield from _allowed_route_mistakes(listener.allowed_routes, (*place, "allowedRoutes"))
+            yield (*path, "hostname"), f"a {protocol} listener has no hostname: it reads none"
+    yield from _tls_mistakes(listener, path)
+    yield from _allowed_route_mistakes(listener.allowed_routes, (*path, "allowedRoutes"))
 
 
-def _tls_mistakes(listener: Listener, place: FieldPath) -> Iterator[Finding]:
+def _tls_mistakes(listener: Listener, path: FieldPath) -> Iterator[Finding]:
     tls, protocol = listener.tls, listener.protocol
     if tls is None:
         if protocol in (HTTPS, TLS):
-            yield place, f"a {protocol} listener needs tls with its certificateRefs"
+            yield path, f"a {protocol} listener needs tls with its certificateRefs"
         return
-    path = (*place, "tls")
+    here = (*path, "tls")
     if protocol in (HTTP, TCP, UDP):
-        yield path, f"can't stand at a listener of protocol {protocol}; use HTTPS or TLS"
+        yield here, f"can't stand at a listener of protocol {protocol}; use HTTPS or TLS"
         return
     if protocol == HTTPS and tls.mode is TlsMode.PASSTHROUGH:
-        yield (*path, "mode"), "an HTTPS listener ends TLS itself; for Passthrough use TLS"
+        yield (*here, "mode"), "an HTTPS listener ends TLS itself; for Passthrough use TLS"
     if protocol == TLS and tls.mode is None:
-        yield (*path, "mode"), "is missing: a TLS listener says Terminate or Passthrough"
+        yield (*here, "mode"), "is missing: a TLS listener says Terminate or Passthrough"
     if listener.terminates and not tls.certificate_refs and not tls.options:
-        yield (*path, "certificateRefs"), "is missing: TLS that ends here needs a certificate"
+        yield (*here, "certificateRefs"), "is missing: TLS that ends here needs a certificate"
     if len(tls.certificate_refs) > _MOST_CERTIFICATES:
-        yield (*path, "certificateRefs"), f"more than {_MOST_CERTIFICATES} entries"
+        yield (*here, "certificateRefs"), f"more than {_MOST_CERTIFICATES} entries"
     for index, each in enumerate(tls.certificate_refs):
-        yield from object_reference_mistakes(each, (*path, "certificateRefs", index))
+        yield from object_reference_mistakes(each, (*here, "certificateRefs", index))
     if tls.frontend_validation is not None:
-        yield (*path, "frontendValidation"), f"is not supported here; {_INSTEAD}"
-    yield from _option_mistakes(tls, path)
+        yield (*here, "frontendValidation"), f"is not supported here; {_INSTEAD}"
+    yield from _option_mistakes(tls, here)
 
 
 def _option_mistakes(tls: ListenerTls, path: FieldPath) -> Iterator[Finding]:
@@ -181,22 +181,22 @@ def _option_mistakes(tls: ListenerTls, path: FieldPath) -> Iterator[Finding]:
             yield (*path, "options", key), f"is not supported here; known: {TLS_TERMINATE_MODE}"
 
 
-def _allowed_route_mistakes(allowed: AllowedRoutes, place: FieldPath) -> Iterator[Finding]:
+def _allowed_route_mistakes(allowed: AllowedRoutes, path: FieldPath) -> Iterator[Finding]:
     namespaces = allowed.namespaces
     if namespaces.from_ is From.SELECTOR and namespaces.selector is None:
-        yield (*place, "namespaces"), "from Selector needs a selector"
+        yield (*path, "namespaces"), "from Selector needs a selector"
     if len(allowed.kinds) > 8:
-        yield (*place, "kinds"), "more than 8 entries"
+        yield (*path, "kinds"), "more than 8 entries"
     for index, each in enumerate(allowed.kinds):
         if text := wrong_group(each.group):
-            yield (*place, "kinds", index, "group"), text
+            yield (*path, "kinds", index, "group"), text
         if text := wrong_kind(each.kind):
-            yield (*place, "kinds", index, "kind"), text
+            yield (*path, "kinds", index, "kind"), text
     expressions = namespaces.selector.match_expressions if namespaces.selector is not None else ()
     for index, each_of in enumerate(expressions):
-        path = (*place, "namespaces", "selector", "matchExpressions", index, "values")
+        here = (*path, "namespaces", "selector", "matchExpressions", index, "values")
         needs_values = each_of.operator in (Operator.IN, Operator.NOT_IN)
         if needs_values and not each_of.values:
-            yield path, f"is missing: the operator {each_of.operator.value} needs values"
+            yield here, f"is missing: the operator {each_of.operator.value} needs values"
         if not needs_values and each_of.values:
-            yield path, f"the operator {each_of.operator.value} takes no values"
+            yield here, f"the operator {each_of.operator.value} takes no values"

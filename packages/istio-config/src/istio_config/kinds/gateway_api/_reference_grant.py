@@ -50,11 +50,11 @@ def _mistakes(spec: ReferenceGrantSpec, _metadata: Metadata) -> Iterator[Finding
         yield from _kind_mistakes(to, ("to", index))
 
 
-def _kind_mistakes(entry: GrantFrom | GrantTo, place: FieldPath) -> Iterator[Finding]:
+def _kind_mistakes(entry: GrantFrom | GrantTo, path: FieldPath) -> Iterator[Finding]:
     if text := wrong_group(entry.group):
-        yield (*place, "group"), text
+        yield (*path, "group"), text
     if text := wrong_kind(entry.kind):
-        yield (*place, "kind"), text
+        yield (*path, "kind"), text
 
 
 REFERENCE_GRANT = Kind(

@@ -84,18 +84,18 @@ def parent_mistakes(parents: Sequence[ParentReference]) -> Iterator[Finding]:
         yield ("parentRefs",), f"has {len(parents)} entries; {MAX_PARENTS} are allowed"
     seen: dict[tuple[object, ...], list[ParentReference]] = {}
     for index, each in enumerate(parents):
-        place = ("parentRefs", index)
-        yield from _name_mistakes(each.group, each.kind, each.namespace, place)
+        path = ("parentRefs", index)
+        yield from _name_mistakes(each.group, each.kind, each.namespace, path)
         if each.section_name is not None and (text := wrong_section_name(each.section_name)):
-            yield (*place, "sectionName"), text
+            yield (*path, "sectionName"), text
         earlier = seen.setdefault((each.group, each.kind, each.namespace or "", each.name), [])
         for other in earlier:
             if (other.section_name, other.port) == (each.section_name, each.port):
-                yield place, f"the parent {each.name} is given twice in the same way"
+                yield path, f"the parent {each.name} is given twice in the same way"
                 break
             if _is_whole(other) or _is_whole(each):
                 yield (
-                    place,
+                    path,
                     (
                         f"the parent {each.name} is given twice: "
                         "both must then have a sectionName or a port"
@@ -110,38 +110,38 @@ def _is_whole(parent: ParentReference) -> bool:
 
 
 def backend_mistakes(
-    backend: BackendReference | BackendObjectReference, place: FieldPath
+    backend: BackendReference | BackendObjectReference, path: FieldPath
 ) -> Iterator[Finding]:
     """Yield what is wrong with a reference to a service."""
-    yield from _name_mistakes(backend.group, backend.kind, backend.namespace, place)
+    yield from _name_mistakes(backend.group, backend.kind, backend.namespace, path)
     if backend.port is None and (backend.group, backend.kind) == ("", "Service"):
-        yield (*place, "port"), "is missing: a Service needs the port that is meant"
+        yield (*path, "port"), "is missing: a Service needs the port that is meant"
 
 
 def connection_backend_mistakes(
-    backends: Sequence[BackendReference], place: FieldPath
+    backends: Sequence[BackendReference], path: FieldPath
 ) -> Iterator[Finding]:
     """Yield what is wrong with the backendRefs of a rule of TLS or TCP."""
     if len(backends) > MAX_BACKENDS:
         yield (
-            (*place, "backendRefs"),
+            (*path, "backendRefs"),
             f"has {len(backends)} entries; {MAX_BACKENDS} are allowed",
         )
     for index, each in enumerate(backends):
-        yield from backend_mistakes(each, (*place, "backendRefs", index))
+        yield from backend_mistakes(each, (*path, "backendRefs", index))
 
 
-def object_reference_mistakes(reference: ObjectReference, place: FieldPath) -> Iterator[Finding]:
+def object_reference_mistakes(reference: ObjectReference, path: FieldPath) -> Iterator[Finding]:
     """Yield what is wrong with a reference to a Secret or a ConfigMap."""
-    yield from _name_mistakes(reference.group, reference.kind, reference.namespace, place)
+    yield from _name_mistakes(reference.group, reference.kind, reference.namespace, path)
 
 
 def _name_mistakes(
-    group: str, kind: str, namespace: str | None, place: FieldPath
+    group: str, kind: str, namespace: str | None, path: FieldPath
 ) -> Iterator[Finding]:
     if text := wrong_group(group):
-        yield (*place, "group"), text
+        yield (*path, "group"), text
     if text := wrong_kind(kind):
-        yield (*place, "kind"), text
+        yield (*path, "kind"), text
     if namespace is not None and (text := wrong_namespace(namespace)):
-        yield (*place, "namespace"), text
+        yield (*path, "namespace"), text

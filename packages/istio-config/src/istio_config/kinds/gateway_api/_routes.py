@@ -75,8 +75,8 @@ def request_route_warnings(spec: RequestRoute, _metadata: Metadata) -> Iterator[
             where = ("rules", index, "backendRefs", number, "filters")
             yield from filter_warnings(backend.filters, where)
         for number, match in enumerate(rule.matches):
-            place = ("rules", index, "matches", number)
-            yield from _repeated_name_warnings(match.headers, (*place, "headers"))
+            path = ("rules", index, "matches", number)
+            yield from _repeated_name_warnings(match.headers, (*path, "headers"))
 
 
 def parent_warnings(parents: Sequence[ParentReference]) -> Iterator[Finding]:
@@ -111,11 +111,11 @@ def rule_list_mistakes(
     for index, name in enumerate(names):
         if name is None:
             continue
-        place = ("rules", index, "name")
+        path = ("rules", index, "name")
         if text := wrong_section_name(name):
-            yield place, text
+            yield path, text
         if name in known:
-            yield place, f'the name "{name}" is given twice'
+            yield path, f'the name "{name}" is given twice'
         known.add(name)
     for index, count in enumerate(matches):
         if count > MOST_MATCHES:
@@ -127,10 +127,10 @@ def rule_list_mistakes(
         )
 
 
-def _repeated_name_warnings(matches: Sequence[ValueMatch], place: FieldPath) -> Iterator[Finding]:
+def _repeated_name_warnings(matches: Sequence[ValueMatch], path: FieldPath) -> Iterator[Finding]:
     """Yield the headers that an earlier one repeats, as names differ in case alone."""
     first: dict[str, str] = {}
     for index, each in enumerate(matches):
         known = first.setdefault(each.name.lower(), each.name)
         if known != each.name:
-            yield (*place, index), f"has no effect: {known} above is the same header"
+            yield (*path, index), f"has no effect: {known} above is the same header"

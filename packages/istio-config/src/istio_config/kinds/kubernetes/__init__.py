@@ -1,4 +1,4 @@
-"""The kinds of Kubernetes that services and endpoints are made of, as `kubectl` writes them."""
+"""The kinds of Kubernetes that describe services, endpoints and secrets, as `kubectl` has them."""
 
 from istio_config.kinds.kubernetes._cluster_objects import ADDRESSES, HOSTS, NAMESPACE, NODE, listed
 from istio_config.kinds.kubernetes._endpoints import (

@@ -65,10 +65,10 @@ def _mistakes(spec: MeshConfigSpec, metadata: Metadata) -> Iterator[Finding]:
     yield from _stat_name_mistakes(("inboundClusterStatName",), spec.inbound_cluster_stat_name)
     yield from _stat_name_mistakes(("outboundClusterStatName",), spec.outbound_cluster_stat_name)
     for index, settings in enumerate(spec.service_settings):
-        for place, host in enumerate(settings.hosts):
+        for at, host in enumerate(settings.hosts):
             if not is_wildcard_host(host):
                 yield (
-                    ("serviceSettings", index, "hosts", place),
+                    ("serviceSettings", index, "hosts", at),
                     f'"{host}" is not a host name, nor a pattern such as *.example.com',
                 )
     yield from _access_log_mistakes(spec)

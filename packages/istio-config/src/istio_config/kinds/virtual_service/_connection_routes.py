@@ -44,33 +44,33 @@ def tls_route_mistakes(
     if not route.match:
         yield path, "needs a match with sniHosts"
     for index, match in enumerate(route.match):
-        place = (*path, "match", index)
+        here = (*path, "match", index)
         if not match.sni_hosts:
-            yield (*place, "sniHosts"), "must name at least one host"
+            yield (*here, "sniHosts"), "must name at least one host"
         for at, host in enumerate(match.sni_hosts):
             if not is_wildcard_host(host):
-                yield (*place, "sniHosts", at), f'"{host}" is not a host name'
+                yield (*here, "sniHosts", at), f'"{host}" is not a host name'
             elif host != "*" and "*" in host.removeprefix("*."):
                 yield (
-                    (*place, "sniHosts", at),
+                    (*here, "sniHosts", at),
                     f'"{host}" has a wildcard that is not a whole label, which Envoy refuses',
                 )
             elif not any(has(each.lower(), host.lower()) for each in hosts):
                 yield (
-                    (*place, "sniHosts", at),
+                    (*here, "sniHosts", at),
                     f'"{host}" is not among the hosts of this VirtualService: {", ".join(hosts)}',
                 )
-        yield from connection_match_mistakes(match, place)
+        yield from connection_match_mistakes(match, here)
     yield from _destinations(route, path)
 
 
 def tcp_route_mistakes(route: TcpRoute, path: FieldPath) -> Iterator[Finding]:
     """Yield what is wrong with a TCP route."""
     for index, match in enumerate(route.match):
-        place = (*path, "match", index)
+        here = (*path, "match", index)
         if match.source_subnet:
-            yield from subnet_mistakes([match.source_subnet], (*place, "sourceSubnet"))
-        yield from connection_match_mistakes(match, place)
+            yield from subnet_mistakes([match.source_subnet], (*here, "sourceSubnet"))
+        yield from connection_match_mistakes(match, here)
     yield from _destinations(route, path)
 
 

@@ -41,10 +41,10 @@ _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "CONNECT", "OPTIONS
 def cors_mistakes(policy: CorsPolicy, path: FieldPath) -> Iterator[Finding]:
     """Yield what is wrong with a CORS policy."""
     for index, origin in enumerate(policy.allow_origins):
-        place = (*path, "allowOrigins", index)
+        here = (*path, "allowOrigins", index)
         if origin.exact is None and origin.prefix is None and origin.regex is None:
-            yield place, "is empty: give exact, prefix or regex"
-        yield from string_match_mistakes(origin, place)
+            yield here, "is empty: give exact, prefix or regex"
+        yield from string_match_mistakes(origin, here)
     for index, method in enumerate(policy.allow_methods):
         if method not in _METHODS:
             yield (

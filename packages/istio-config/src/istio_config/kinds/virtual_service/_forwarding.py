@@ -67,14 +67,14 @@ def rewrite_mistakes(rewrite: HttpRewrite, path: FieldPath) -> Iterator[Finding]
     if rewrite.uri and by_regex is not None:
         yield (*path, "uriRegexRewrite"), "can't stand beside uri: keep one"
     if by_regex is not None:
-        place = (*path, "uriRegexRewrite")
+        here = (*path, "uriRegexRewrite")
         if not by_regex.rewrite:
-            yield (*place, "rewrite"), "is missing: give the replacement"
+            yield (*here, "rewrite"), "is missing: give the replacement"
         if (wrong := regex_mistake(by_regex.match)) is not None:
-            yield (*place, "match"), wrong
+            yield (*here, "match"), wrong
         elif (wrong := substitution_mistake(by_regex.match, by_regex.rewrite)) is not None:
-            yield (*place, "rewrite"), wrong
-        yield from control_character_mistakes((*place, "rewrite"), by_regex.rewrite)
+            yield (*here, "rewrite"), wrong
+        yield from control_character_mistakes((*here, "rewrite"), by_regex.rewrite)
     yield from control_character_mistakes((*path, "uri"), rewrite.uri)
     yield from control_character_mistakes((*path, "authority"), rewrite.authority)
 

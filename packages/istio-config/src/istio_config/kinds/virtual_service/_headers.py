@@ -56,11 +56,11 @@ def header_mistakes(headers: Headers | None, path: FieldPath) -> Iterator[Findin
         )
         for operation, values in changes:
             for name, value in values.items():
-                place = (*path, side, operation, name)
+                here = (*path, side, operation, name)
                 if (wrong := _name_mistake(name, authority=side == "request")) is not None:
-                    yield place, wrong
+                    yield here, wrong
                 if (wrong := header_value_mistake(value)) is not None:
-                    yield place, wrong
+                    yield here, wrong
         for index, name in enumerate(operations.remove):
             if (wrong := _name_mistake(name, authority=False)) is not None:
                 yield (*path, side, "remove", index), wrong

@@ -84,9 +84,9 @@ def http_route_mistakes(
         )
     yield from weighted_destination_mistakes(route.route, (*path, "route"))
     for index, each in enumerate(route.route):
-        place = (*path, "route", index)
-        yield from header_mistakes(each.headers, (*place, "headers"))
-        yield from _authority_mistakes(None, each.headers, place)
+        here = (*path, "route", index)
+        yield from header_mistakes(each.headers, (*here, "headers"))
+        yield from _authority_mistakes(None, each.headers, here)
     yield from header_mistakes(route.headers, (*path, "headers"))
     yield from _authority_mistakes(route.rewrite, route.headers, path)
     yield from _section_mistakes(route, path)
@@ -95,15 +95,15 @@ def http_route_mistakes(
 
 def _conflicts(route: HttpRoute, path: FieldPath, *, in_delegate: bool) -> Iterator[Finding]:
     if route.delegate is not None:
-        place = (*path, "delegate")
+        here = (*path, "delegate")
         if in_delegate:
-            yield place, "is not allowed here: a VirtualService without hosts is a delegate itself"
+            yield here, "is not allowed here: a VirtualService without hosts is a delegate itself"
         if not is_dns_label(route.delegate.name) and not all(
             map(is_dns_label, route.delegate.name.split("."))
         ):
-            yield (*place, "name"), f'"{route.delegate.name}" is not the name of a VirtualService'
+            yield (*here, "name"), f'"{route.delegate.name}" is not the name of a VirtualService'
         if route.delegate.namespace and not is_dns_label(route.delegate.namespace):
-            yield (*place, "namespace"), f'"{route.delegate.namespace}" is not a namespace'
+            yield (*here, "namespace"), f'"{route.delegate.namespace}" is not a namespace'
         for field, given in (
             ("route", bool(route.route)),
             ("redirect", route.redirect is not None),
@@ -155,9 +155,9 @@ def _mirror_mistakes(route: HttpRoute, path: FieldPath) -> Iterator[Finding]:
         yield (*path, "mirrorPercent"), f"must be from 0 to 100, found {route.mirror_percent}"
     yield from percentage_mistakes(route.mirror_percentage, (*path, "mirrorPercentage"))
     for index, each in enumerate(route.mirrors):
-        place = (*path, "mirrors", index)
-        yield from destination_mistakes(each.destination, (*place, "destination"))
-        yield from percentage_mistakes(each.percentage, (*place, "percentage"))
+        here = (*path, "mirrors", index)
+        yield from destination_mistakes(each.destination, (*here, "destination"))
+        yield from percentage_mistakes(each.percentage, (*here, "percentage"))
 
 
 def _authority_mistakes(
@@ -235,13 +235,13 @@ def http_route_expressions(route: HttpRoute, path: FieldPath) -> Iterator[Expres
     times = max(1, len(route.match))
     if route.rewrite is not None and route.rewrite.uri_regex_rewrite is not None:
         text = route.rewrite.uri_regex_rewrite.match
-        place = (*path, "rewrite", "uriRegexRewrite", "match")
-        yield Expression(place, text, times)
+        here = (*path, "rewrite", "uriRegexRewrite", "match")
+        yield Expression(here, text, times)
     if route.cors_policy is not None:
         for index, origin in enumerate(route.cors_policy.allow_origins):
             if origin.regex is not None:
-                place = (*path, "corsPolicy", "allowOrigins", index, "regex")
-                yield Expression(place, origin.regex, times)
+                here = (*path, "corsPolicy", "allowOrigins", index, "regex")
+                yield Expression(here, origin.regex, times)
 
 
 def _match_expressions(match: HttpMatch, path: FieldPath) -> Iterator[Expression]:

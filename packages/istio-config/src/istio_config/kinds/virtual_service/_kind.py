@@ -81,23 +81,23 @@ def _mistakes(spec: VirtualServiceSpec, metadata: Metadata) -> Iterator[Finding]
 
 def _host_mistakes(spec: VirtualServiceSpec, *, at_gateway: bool) -> Iterator[Finding]:
     for index, host in enumerate(spec.hosts):
-        place = ("hosts", index)
+        path = ("hosts", index)
         if at_gateway and host.startswith("outbound_."):
             if not _SNI_HOST.fullmatch(host):
-                yield place, f'"{host}" must be outbound_.PORT_.SUBSET_.HOST'
+                yield path, f'"{host}" must be outbound_.PORT_.SUBSET_.HOST'
         elif not is_ip(host) and not is_wildcard_host(host):
             yield (
-                place,
+                path,
                 (
                     f'"{host}" is not a host name; write it like reviews, reviews.example.com or '
                     "*.example.com"
                 ),
             )
         elif host == "*" and not at_gateway:
-            yield place, "* is for gateways: name hosts for the mesh, or a gateway in gateways"
+            yield path, "* is for gateways: name hosts for the mesh, or a gateway in gateways"
         for other in spec.hosts[:index]:
             if overlaps(host.lower(), other.lower()):
-                yield place, f'"{host}" and "{other}" overlap: keep one'
+                yield path, f'"{host}" and "{other}" overlap: keep one'
                 break
 
 

@@ -117,16 +117,16 @@ def _header_mistakes(match: HttpMatch, path: FieldPath, *, at_gateway: bool) -> 
         ("withoutHeaders", match.without_headers),
     ):
         for name, condition in conditions.items():
-            place = (*path, field, name)
+            here = (*path, field, name)
             if names_claim(name):
                 if claim_path(name) is None:
-                    yield place, f"names no claim; write {CLAIMS}.name or {CLAIMS}[name]"
+                    yield here, f"names no claim; write {CLAIMS}.name or {CLAIMS}[name]"
                 elif not at_gateway:
-                    yield place, "claims are looked at by gateways only, and gateways names none"
+                    yield here, "claims are looked at by gateways only, and gateways names none"
             elif name not in _PSEUDO and (wrong := header_name_mistake(name)) is not None:
-                yield place, wrong
+                yield here, wrong
             if field == "headers" or condition.regex != "*":
-                yield from string_match_mistakes(condition, place)
+                yield from string_match_mistakes(condition, here)
 
 
 def string_match_mistakes(match: StringMatch, path: FieldPath) -> Iterator[Finding]:
