@@ -161,7 +161,7 @@ def _labelled(service: ConfigObject) -> Iterator[NetworkGateway]:
     text = labels.get(GATEWAY_PORT_LABEL, "")
     port = int(text) if text.isascii() and text.isdigit() else GATEWAY_PORT
     for address in _load_balancer(service):
-        yield NetworkGateway(network, address, port, cluster=CLUSTER)
+        yield NetworkGateway(network, address, port, cluster=service.origin.cluster or CLUSTER)
 
 
 def _load_balancer(service: ConfigObject) -> tuple[str, ...]:

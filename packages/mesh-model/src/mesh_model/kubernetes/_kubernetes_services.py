@@ -3,7 +3,7 @@
 Source: Istio's Kubernetes registry, for the annotations and labels.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from istio_config import ConfigObject
@@ -84,6 +84,26 @@ def kubernetes_service(
         traffic_distribution=_distribution(spec, annotations),
         session_cookie=labels.get(SESSION_COOKIE_LABEL, ""),
         session_header=labels.get(SESSION_HEADER_LABEL, ""),
+    )
+
+
+def of_clusters(services: Sequence[Service]) -> Service:
+    """Merge the services of one name in several clusters, the oldest first: Istio's multi-primary.
+
+    The oldest's fields are those of the result, its ports too, with the endpoints and the service
+    accounts of all (pilot/pkg/serviceregistry/aggregate). Istio keeps the address of each cluster
+    and gives a proxy that of its own; here all proxies have the oldest's, by which the agent's DNS
+    resolves the name in each cluster. A headless service, whose name leads to its endpoints'
+    addresses, is not merged: those of other clusters can't be reached by address.
+    """
+    first = services[0]
+    if len(services) == 1 or first.resolution is not Resolution.STATIC:
+        return first
+    merged = [each for each in services if each.resolution is first.resolution]
+    return replace(
+        first,
+        endpoints=tuple(dict.fromkeys(one for each in merged for one in each.endpoints)),
+        accounts=tuple(dict.fromkeys(one for each in merged for one in each.accounts)),
     )
 
 

@@ -242,7 +242,7 @@ def _endpoint(
         namespace=item.namespace,
         cluster=item.origin.cluster,
         network=settings.network_of_pod(address, cluster=item.origin.cluster),
-        locality=settings.localities.get(node, ""),
+        locality=settings.localities.get((item.origin.cluster, node), ""),
         node=node,
     )
 

@@ -1,8 +1,9 @@
 """The services of all objects as one list: each host of a namespace once, aliases resolved.
 
 A Kubernetes service wins over ServiceEntries of its host and namespace; several ServiceEntries of
-one host are one service. An ExternalName service that names a service of the mesh is an alias
-of that service, as in Istio (ENABLE_EXTERNAL_NAME_ALIAS); any other resolves its host by DNS.
+one host are one service, and so are the Kubernetes services of one name in several clusters. An
+ExternalName service that names a service of the mesh is an alias of that service, as in Istio
+(ENABLE_EXTERNAL_NAME_ALIAS); any other resolves its host by DNS.
 """
 
 from collections.abc import Iterable, Mapping
@@ -11,6 +12,7 @@ from functools import cached_property
 
 from istio_config import ObjectKey
 from mesh_model._services import Registry, Service, ServiceKey
+from mesh_model.kubernetes._kubernetes_services import of_clusters
 from mesh_model.registry._service_entries import united
 
 Sources = Mapping[ObjectKey, tuple[Service, ...]]
@@ -60,19 +62,23 @@ def recombine(before: Combined, was: Sources, edited: Sources) -> Combined | Non
 
     was: the services of each object before. edited: those of the objects that were edited.
     """
-    found = dict(before.by_key)
+    found, several = dict(before.by_key), dict(before.several)
     for source, services in edited.items():
         former = was[source]
         if [_key(each) for each in former] != [_key(each) for each in services]:
             return None
         for old, new in zip(former, services, strict=True):
-            key = _key(new)
             if old is new:
                 continue
-            if old.external_name or new.external_name or key in before.several:
+            key = _key(new)
+            if old.external_name or new.external_name:
                 return None
-            found[key] = _with_aliases(new, before.aliases.get(key, ()), before)
-    return Combined(found, before.several, before.aliases)
+            one = new
+            if key in several:
+                several[key] = tuple(new if each is old else each for each in several[key])
+                one = _one_of(key, several[key], None)
+            found[key] = _with_aliases(one, before.aliases.get(key, ()), before)
+    return Combined(found, several, before.aliases)
 
 
 def _key(service: Service) -> ServiceKey:
@@ -87,8 +93,8 @@ def _one_of(key: ServiceKey, services: tuple[Service, ...], before: Combined | N
             same = before.by_key.get(key)
             if same is not None and not same.aliases:
                 return same
-    own = next((each for each in services if each.registry is Registry.KUBERNETES), None)
-    return own if own is not None else united(services)
+    own = tuple(each for each in services if each.registry is Registry.KUBERNETES)
+    return of_clusters(own) if own else united(services)
 
 
 def _is(one: Service, other: Service) -> bool:

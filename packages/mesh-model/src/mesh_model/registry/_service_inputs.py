@@ -194,14 +194,11 @@ def _settings(
             resolved=resolved,
             labelled_in=root if owners.is_strict else None,
         ),
-        cluster_network=next(
-            (
-                dict(each.labels).get(NETWORK_LABEL, "")
-                for each in snapshot.of_kind(NAMESPACE)
-                if each.name == root
-            ),
-            "",
-        ),
+        cluster_networks={
+            each.origin.cluster: dict(each.labels).get(NETWORK_LABEL, "")
+            for each in snapshot.of_kind(NAMESPACE)
+            if each.name == root
+        },
         localities=node_localities(snapshot.of_kind(NODE)),
         owners=owners,
         reports={},

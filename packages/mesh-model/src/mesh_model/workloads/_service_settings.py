@@ -26,10 +26,10 @@ class ServiceSettings:
     domain: str
     """The DNS suffix of the hosts of Kubernetes services."""
     networks: Networks
-    cluster_network: str
-    """The network of the pods that name none."""
-    localities: Mapping[str, str]
-    """The localities of Kubernetes nodes, by name."""
+    cluster_networks: Mapping[str, str]
+    """The network of the pods that name none, by cluster."""
+    localities: Mapping[tuple[str, str], str]
+    """The localities of Kubernetes nodes, by cluster and name."""
 
     owners: HostOwners
 
@@ -45,14 +45,16 @@ class ServiceSettings:
         cluster: empty for the only one.
         """
         return self.networks.network_of(
-            address, given or self.cluster_network, cluster=cluster or CLUSTER
+            address,
+            given or self.cluster_networks.get(cluster, ""),
+            cluster=cluster or CLUSTER,
         )
 
 
-def node_localities(nodes: Sequence[ConfigObject]) -> Mapping[str, str]:
+def node_localities(nodes: Sequence[ConfigObject]) -> Mapping[tuple[str, str], str]:
     """Return the locality of each node that has one in its labels."""
-    found = {each.name: _node_locality(dict(each.labels)) for each in nodes}
-    return {name: locality for name, locality in found.items() if locality}
+    found = {(each.origin.cluster, each.name): _node_locality(dict(each.labels)) for each in nodes}
+    return {node: locality for node, locality in found.items() if locality}
 
 
 def _node_locality(labels: Mapping[str, str]) -> str:

@@ -106,7 +106,8 @@ def pod_endpoint(
         network=settings.network_of_pod(
             address, labels.get(NETWORK_LABEL, ""), cluster=pod.origin.cluster
         ),
-        locality=label_locality(labels) or settings.localities.get(spec.node_name, ""),
+        locality=label_locality(labels)
+        or settings.localities.get((pod.origin.cluster, spec.node_name), ""),
         service_account=spec.service_account_name or "default",
         workload=_workload_name(pod, labels),
         health=health,
