@@ -13,9 +13,9 @@ from envoy_config.reachability import (
     Sort,
     Undecided,
     empty_subsets,
-    judge,
     missing_subsets,
     references,
+    review,
     selections_of_nothing,
 )
 from istio_config import ConfigObject, FileContent, read_content, whole_of
@@ -81,7 +81,7 @@ def check_configuration(
 ) -> Checked:
     """Read a configuration once and judge it.
 
-    beside: files and directories of the same mesh, whose objects count and are not judged.
+    beside: files and directories of the same mesh, whose objects count and are not reviewed.
     strict_namespaces: as if a namespace governed its own hosts alone.
     against: what a proxy has, to be compared with what it would be given. Raises
     `NotComparableError`. trust_domain: unless the mesh config says another.
@@ -108,7 +108,7 @@ def check_configuration(
         strict_namespaces=strict_namespaces,
     )
     own = _Own(frozenset(load.files), whole.snapshot.objects)
-    judged = judge(model)
+    findings = review(model)
     named = [each for each in references(whole.snapshot.objects, domain) if own.has(each.at)]
     undecided = Undecided(
         whole.snapshot.objects,
@@ -117,7 +117,7 @@ def check_configuration(
     )
     untold = {_field(each.at) for each in named if undecided.has(each)}
     unjudged: set[tuple[str, int, str]] = set()
-    found: Iterable[Problem] = judged.problems
+    found: Iterable[Problem] = findings.problems
     if not model.services:
         unjudged = {_field(each.at) for each in named if each.sort is Sort.SERVICE} - untold
         found = {*found, *missing_subsets(model)}
@@ -127,7 +127,7 @@ def check_configuration(
     # What was not read may be the labels, or what an endpoint is found by.
     is_whole = not any(each.unread for each in whole.snapshot.objects)
     subsets = empty_subsets(model) if is_whole else ()
-    of_mesh = own.of((*model.gateway_api.warnings, *judged.warnings, *selecting, *subsets))
+    of_mesh = own.of((*model.gateway_api.warnings, *findings.warnings, *selecting, *subsets))
     return Checked(
         objects=len(load.snapshot.objects),
         files=len(load.files),

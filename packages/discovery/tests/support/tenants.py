@@ -11,7 +11,7 @@ from typing import Any
 from envoy.config.route.v3.route_pb2 import RouteConfiguration
 
 from envoy_config import Proxy, PushContext, left_out_problems
-from envoy_config.reachability import judge
+from envoy_config.reachability import review
 from headless_services import HTTP, TCP
 from mesh_configfile import Problem
 from mesh_discovery import ConfigLoader
@@ -215,12 +215,12 @@ class Teams:
 
     def told(self, model: MeshModel) -> list[Problem]:
         """Return what is told of what the tenant wrote: by `check`, in the log and the status."""
-        context, judgement = PushContext(model), judge(model)
+        context, findings = PushContext(model), review(model)
         for proxy in PROXIES.values():
             context.listeners(proxy)
         told = (
-            *judgement.problems,
-            *judgement.warnings,
+            *findings.problems,
+            *findings.warnings,
             *model.gateway_api.warnings,
             *left_out_problems(context.left_out, model.gateways),
         )

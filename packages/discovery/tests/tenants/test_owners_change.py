@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from documents import document
-from envoy_config.reachability import judge
+from envoy_config.reachability import review
 from mesh_discovery import ConfigLoader
 from mesh_model import Facts, build_model
 from told import StrictMesh, router, service, sidecar
@@ -145,17 +145,17 @@ def test_any_edits_of_a_strict_mesh_lead_to_what_a_fresh_start_has(
         router("a", labels={"istio": "g"}),
         router("b", labels={"istio": "g"}),
     )
-    judged = judge(mesh.model)
+    findings = review(mesh.model)
     for name, text in changes:
         if text is None and not (directory / f"{name}.yaml").exists():
             continue
         mesh.change(**{name: text})
-        judged = judge(mesh.model, judged)
-        fresh = judge(
+        findings = review(mesh.model, findings)
+        fresh = review(
             build_model(
                 Facts(snapshot=ConfigLoader(directory).load().snapshot), strict_namespaces=True
             )
         )
         assert fresh.model.services == mesh.model.services
-        assert judged.problems == fresh.problems
-        assert judged.warnings == fresh.warnings
+        assert findings.problems == fresh.problems
+        assert findings.warnings == fresh.warnings

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from envoy_config import Proxy, PushContext
-from envoy_config.reachability._judgement import judge
+from envoy_config.reachability import review
 from mesh_model import MeshModel
 from proxies import proxy_of
 from short_names import DOMAIN, MESH
@@ -36,7 +36,7 @@ def test_a_destination_that_is_missing_is_told_with_the_domain(
     text = MESH.replace("{host: reviews, subset: v1}", "{host: ratings}")
     told = [
         each.message
-        for each in judge(model_of(text, domain=DOMAIN, strict_namespaces=strict)).problems
+        for each in review(model_of(text, domain=DOMAIN, strict_namespaces=strict)).problems
     ]
     assert len(told) == 1
     assert f"there is no service ratings.a.svc.{DOMAIN}:" in told[0]

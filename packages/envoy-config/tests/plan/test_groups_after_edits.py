@@ -1,6 +1,6 @@
 """Groups of values after some left and some came."""
 
-from envoy_config.reachability._by_place import regrouped
+from envoy_config.reachability._by_key import regrouped
 
 BEFORE = {"all": ("a", "b", "c"), "few": ("a",)}
 

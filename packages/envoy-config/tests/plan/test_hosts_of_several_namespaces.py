@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from envoy_config.reachability._judgement import unreachable
 from istio_config import FileContent, read_object, snapshot_of
 from mesh_configfile import read_documents
 from mesh_model import Facts, MeshModel, build_model, visible_services
+from unreachable import unreachable
 
 HOST = "web.one.svc.cluster.local"
 NAMESPACES = ("one", "two", "three", "four", "elsewhere")

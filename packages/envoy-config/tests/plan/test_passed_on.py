@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from documents import entry, peer_authentication
-from envoy_config.reachability._judgement import judge
+from envoy_config.reachability import review
 from headless_services import HOST, Pod, headless_service
 from mesh_model import MeshModel
 
@@ -69,7 +69,7 @@ SUBSETS = rule(HOST, "subsets: [{name: one, labels: {pod: one}}]")
 def test_what_redirected_clients_cant_do_is_told(
     model_of: Build, documents: tuple[str, ...], told: list[str]
 ) -> None:
-    warnings = judge(model_of(*documents)).warnings
+    warnings = review(model_of(*documents)).warnings
 
     assert len(warnings) == len(told), [str(each) for each in warnings]
     assert all(text in each.message for text, each in zip(told, warnings, strict=True))
@@ -79,8 +79,8 @@ def test_what_redirected_clients_cant_do_is_told(
 def test_it_is_told_after_a_pod_came_as_from_the_beginning(model_of: Build) -> None:
     before, after = model_of(pods(), STRICT), model_of(pods(BARE), STRICT)
 
-    edited = judge(after, judge(before))
+    edited = review(after, review(before))
 
-    assert edited.warnings == judge(after).warnings
+    assert edited.warnings == review(after).warnings
     assert edited.warnings
-    assert judge(before, edited).warnings == ()
+    assert review(before, edited).warnings == ()

@@ -6,8 +6,8 @@ import pytest
 
 from destination_rules import policy, rule
 from documents import entry
-from envoy_config.reachability._judgement import unreachable
 from mesh_model import MeshModel
+from unreachable import unreachable
 
 SERVICE = entry(
     "s",

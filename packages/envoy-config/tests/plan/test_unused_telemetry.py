@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from envoy_config.reachability._judgement import judge
+from envoy_config.reachability import review
 from mesh_model import MeshModel
 
 Build = Callable[..., MeshModel]
@@ -44,7 +44,7 @@ TRACES = "tracing: [{{providers: [{{name: {}}}]}}]"
 
 
 def told(model: MeshModel) -> list[tuple[str, str]]:
-    return [(each.field, each.message) for each in judge(model).problems]
+    return [(each.field, each.message) for each in review(model).problems]
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 
 from documents import entry
-from envoy_config.reachability._judgement import unreachable
 from mesh_model import MeshModel
+from unreachable import unreachable
 
 
 def static(host: str, ports: str) -> str:

@@ -3,9 +3,10 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from envoy_config.reachability._judgement import Judgement, judge, unreachable
+from envoy_config.reachability import Findings, review
 from large_expressions import EDITED, SERVICE, large
 from mesh_model import MeshModel
+from unreachable import unreachable
 from virtual_services import model_of
 
 NOT_ALL = "has no effect: with it and what is older, the regular expressions of namespace "
@@ -25,9 +26,9 @@ def test_the_youngest_of_a_namespace_that_are_left_out_are_told() -> None:
 @given(st.lists(st.sampled_from(sorted(EDITED)), unique=True, max_size=6))
 def test_after_any_edit_the_same_is_told_as_at_a_fresh_start(chosen: list[str]) -> None:
     before: MeshModel | None = None
-    judged: Judgement | None = None
+    findings: Findings | None = None
     for count in range(len(chosen) + 1):
         documents = [SERVICE, *(EDITED[each] for each in chosen[:count])]
         before = model_of(*documents, before=before)
-        judged = judge(before, judged)
-        assert judged.problems == judge(model_of(*documents)).problems
+        findings = review(before, findings)
+        assert findings.problems == review(model_of(*documents)).problems

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from envoy_config.reachability._judgement import judge
+from envoy_config.reachability import review
 from network_objects import gateway_service, model
 
 
@@ -11,5 +11,5 @@ def test_in_a_strict_mesh_a_label_outside_the_root_namespace_is_told() -> None:
 
     strict = model(gateway_service("192.0.2.1"), foreign, strict_namespaces=True)
 
-    (told,) = (each for each in judge(strict).problems if "metadata" in each.field)
+    (told,) = (each for each in review(strict).problems if "metadata" in each.field)
     assert "name it in MeshNetworks" in told.message

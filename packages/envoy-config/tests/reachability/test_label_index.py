@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from envoy_config.reachability._label_index import LabelIndex
+from envoy_config.reachability._unmatched_labels import LabelIndex
 
 LABELS = st.dictionaries(st.sampled_from("abc"), st.sampled_from("12"))
 

@@ -62,12 +62,12 @@ class Configuration:
             on_served()
 
         async with (
-            in_background(self._judge(changed), name="judgement of the configuration"),
+            in_background(self._review(changed), name="review of the configuration"),
             self.sources.following(serve),
         ):
             yield
 
-    async def _judge(self, changed: asyncio.Event) -> None:
+    async def _review(self, changed: asyncio.Event) -> None:
         """Look for what can't be reached after changes, once the pushes of them are on their way.
 
         In a large mesh it takes as long as a push, and edits may follow each other closely.

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 
 from envoy_config import difference
-from envoy_config.reachability import Judgement, Unmatched, judge, unmatched
+from envoy_config.reachability import Findings, Unmatched, review, unmatched
 from mesh_configfile import Problem
 from mesh_discovery._limited_lines import first_of
 from mesh_discovery._metrics import Metrics
@@ -57,7 +57,7 @@ class ConfigStore:
         self.loaded_at = time.time()
         """When the configuration that is served was read (Unix seconds)."""
         self.served = ServedContext(self._model(facts, None))
-        self._judgement: Judgement | None = None
+        self._findings: Findings | None = None
         self._unmatched: Unmatched | None = None
         self._log_notes()
         self.look_for_unreachable()
@@ -128,14 +128,14 @@ class ConfigStore:
         It costs next to nothing if only endpoints changed, other than on addresses of this machine
         or of headless services.
         """
-        before, self._judgement = self._judgement, judge(self.served.pending, self._judgement)
-        self._unmatched = unmatched(self.snapshot, self._judgement.model, self._unmatched)
+        before, self._findings = self._findings, review(self.served.pending, self._findings)
+        self._unmatched = unmatched(self.snapshot, self._findings.model, self._unmatched)
         known_warnings = frozenset(self._judged)
-        self._judged = (*self._judgement.warnings, *self._unmatched.warnings)
+        self._judged = (*self._findings.warnings, *self._unmatched.warnings)
         _log_new(_PROBABLY_WRONG, self._judged, known_warnings)
-        if before is not None and before.parts is self._judgement.parts:
+        if before is not None and before.parts is self._findings.parts:
             return
-        found = self._judgement.problems
+        found = self._findings.problems
         _log_new(_NOT_REACHED, found, frozenset(self.unreachable))
         self.unreachable = found
         self._metrics.config_unreachable.set(len(found))

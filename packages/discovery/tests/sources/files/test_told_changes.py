@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from envoy_config.reachability import Judgement, judge
+from envoy_config.reachability import Findings, review
 from mesh_discovery import ConfigError, ConfigLoader
 from mesh_discovery.sources.files._first_load import first_reading
 from mesh_model import Facts, MeshModel, build_model
@@ -230,7 +230,7 @@ def test_what_is_told_gives_what_everything_gives(
         told.load()
         untold.load()
         models: list[MeshModel] = []
-        judgement: Judgement | None = None
+        findings: Findings | None = None
         for batch in changes:
             now[0] = float(next(seconds))
             entries = _made(root, batch)
@@ -249,8 +249,8 @@ def test_what_is_told_gives_what_everything_gives(
             assert [replace(each, auto_addresses=()) for each in model.services] == [
                 replace(each, auto_addresses=()) for each in alone.services
             ]
-            judgement = judge(model, judgement)
-            assert judgement.problems == judge(alone).problems
+            findings = review(model, findings)
+            assert findings.problems == review(alone).problems
             models.append(model)
     finally:
         shutil.rmtree(root)

@@ -1,6 +1,6 @@
-"""Finds what is configured and comes to nothing: no proxy can reach it, or nothing uses it."""
+"""Finds configuration without effect: no proxy can reach it, nothing uses it, or it is shadowed."""
 
-from envoy_config.reachability._judgement import Judgement, judge
+from envoy_config.reachability._findings import Findings, review
 from envoy_config.reachability._references import (
     Reference,
     Sort,
@@ -8,22 +8,26 @@ from envoy_config.reachability._references import (
     missing_subsets,
     references,
 )
-from envoy_config.reachability._selections import selections_of_nothing
 from envoy_config.reachability._services import places_taken, reached_by_http_proxy
-from envoy_config.reachability._unmatched import Unmatched, empty_subsets, unmatched
+from envoy_config.reachability._unmatched_labels import (
+    Unmatched,
+    empty_subsets,
+    selections_of_nothing,
+    unmatched,
+)
 
 __all__ = [
-    "Judgement",
+    "Findings",
     "Reference",
     "Sort",
     "Undecided",
     "Unmatched",
     "empty_subsets",
-    "judge",
     "missing_subsets",
     "places_taken",
     "reached_by_http_proxy",
     "references",
+    "review",
     "selections_of_nothing",
     "unmatched",
 ]

@@ -6,7 +6,7 @@ object asks for more, by its `exportTo` or by that of the mesh config.
 
 from collections.abc import Iterator
 
-from envoy_config.reachability._services import Sources, port_numbers
+from envoy_config.reachability._services import Sources
 from istio_config import ConfigObject
 from istio_config.kinds.kubernetes import (
     ADDRESSES,
@@ -51,10 +51,7 @@ def unaddressed_ports(model: MeshModel) -> Iterator[Problem]:
             if port.protocol.is_http or port.protocol.is_tls or port.protocol is Protocol.UDP:
                 continue
             if said := _unaddressed(service):
-                item = sources.of(service)
-                numbers = port_numbers(item)
-                at = (numbers.index(port.number),) if port.number in numbers else ()
-                yield item.problem(("spec", "ports", *at), f"port {port.number}: {said}")
+                yield sources.port_problem(service, port, said)
 
 
 def _unaddressed(service: Service) -> str:

@@ -1,4 +1,4 @@
-"""Finds what is hardly meant of services whose connections are passed on to where they were going.
+"""Finds what is probably not meant of services whose connections are passed on as they come.
 
 A proxy to which connections are redirected leaves the choice of an endpoint to its client: of a
 headless service, and of one with resolution NONE. So it can't speak to each endpoint as that one
@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterable, Iterator
 from envoy_config.plan._auto_mtls import uses_mutual_tls, uses_mutual_tls_for_all
 from envoy_config.plan._traffic_policy import effective_policy
 from envoy_config.plan.virtual_hosts._unused import destinations_of, is_delegate
-from envoy_config.reachability._services import Sources, port_numbers
+from envoy_config.reachability._services import Sources
 from istio_config import ConfigObject
 from istio_config.host_patterns import has
 from istio_config.kinds.peer_authentication import MutualTlsMode
 from istio_config.kinds.protocol import Protocol
 from istio_config.kinds.service_entry import Resolution
 from istio_config.kinds.virtual_service import VirtualServiceSpec
-from mesh_configfile import FieldPath, Problem
+from mesh_configfile import Problem
 from mesh_model import MESH, MeshModel, Port, Service, changed_services, full_host
 
 LeadingTo = Callable[[str], Iterable[ConfigObject]]
@@ -26,7 +26,7 @@ LeadingTo = Callable[[str], Iterable[ConfigObject]]
 
 
 def passed_on_warnings(model: MeshModel, leading_to: LeadingTo) -> Iterator[Problem]:
-    """Yield what is hardly meant of services whose connections are passed on."""
+    """Yield what is probably not meant of services whose connections are passed on."""
     services = [each for each in model.services if each.resolution is Resolution.NONE]
     if not services:
         return
@@ -65,8 +65,7 @@ def _spoken_to_alike(service: Service, sources: Sources, model: MeshModel) -> It
             continue  # it says itself how all are spoken to
         said = _of_port(service, port, model)
         if said:
-            item = sources.of(service)
-            yield item.problem(_port_path(item, port), f"port {port.number}: {said}")
+            yield sources.port_problem(service, port, said)
 
 
 def _of_port(service: Service, port: Port, model: MeshModel) -> str:
@@ -94,11 +93,6 @@ def _of_port(service: Service, port: Port, model: MeshModel) -> str:
         "alike, call every one in plaintext, and policies by principal deny them; give each pod a "
         "sidecar"
     )
-
-
-def _port_path(item: ConfigObject, port: Port) -> FieldPath:
-    numbers = port_numbers(item)
-    return ("spec", "ports", *((numbers.index(port.number),) if port.number in numbers else ()))
 
 
 def _not_chosen(item: ConfigObject, host: str, domain: str) -> Iterator[Problem]:

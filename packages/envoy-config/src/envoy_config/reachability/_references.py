@@ -1,4 +1,4 @@
-"""The names in rules that others define, and which of them can't be judged.
+"""The names in rules that others define, and which of them can't be decided.
 
 Beside mistakes it is not known what is defined: a service may have an unreadable name, or stand in
 a text that is no YAML. What is named only there is not told as missing.
@@ -11,7 +11,7 @@ from typing import NamedTuple
 from envoy_config.plan.gateway._unused import is_translated
 from envoy_config.plan.virtual_hosts._unused import destinations_of, missing_destinations
 from envoy_config.reachability._known_hosts import NO_HOSTS
-from envoy_config.reachability._rules import JudgedRules
+from envoy_config.reachability._rules import RuleFindings
 from istio_config import ConfigObject
 from istio_config.kinds.destination_rule import DestinationRuleSpec, TrafficPolicy
 from istio_config.kinds.gateway import GatewaySpec
@@ -141,7 +141,7 @@ def _undecided(item: ConfigObject, domain: str) -> Iterator[tuple[Sort, str]]:
 
 def missing_subsets(model: MeshModel) -> Iterator[Problem]:
     """Yield the destinations whose subset no rule has, whether there is a service or not."""
-    rules, _ = JudgedRules().after(model, NO_HOSTS)
+    rules, _ = RuleFindings().after(model, NO_HOSTS)
     for item in model.rules.of_kind(VIRTUAL_SERVICE):
         if not is_translated(item):
             yield from missing_destinations(

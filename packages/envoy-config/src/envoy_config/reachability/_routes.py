@@ -1,7 +1,7 @@
-"""Finds what VirtualServices say and comes to nothing, with the place in the files.
+"""Finds VirtualServices, or parts of them, without effect; problems say where in the files.
 
-Each is judged by itself; beside that, each host that several want to govern, and each delegate
-with those that name it. After an edit only those are judged again that it can have changed.
+Each is looked at by itself; beside that, each host that several want to govern, and each delegate
+with those that name it. An edit has only those looked at again that it can have changed.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,10 +19,10 @@ from envoy_config.plan.virtual_hosts._unused import (
     is_delegate,
     missing_destinations,
 )
-from envoy_config.reachability._by_place import Place, Problems, edited, judged_again, regrouped
+from envoy_config.reachability._by_key import Key, Problems, edited, find_again, regrouped
 from envoy_config.reachability._foreign_hosts import kept_at_home
 from envoy_config.reachability._known_hosts import KnownHosts
-from envoy_config.reachability._rules import JudgedRules
+from envoy_config.reachability._rules import RuleFindings
 from istio_config import ConfigObject
 from istio_config.edits import edits
 from istio_config.host_patterns import has
@@ -30,7 +30,7 @@ from istio_config.kinds.virtual_service import VIRTUAL_SERVICE, VirtualServiceSp
 from mesh_configfile import Problem
 from mesh_model import NO_GATEWAYS, Gateways, MeshModel, VirtualService, resolved_gateways
 
-_Groups = Mapping[Place, tuple[Place, ...]]
+_Groups = Mapping[Key, tuple[Key, ...]]
 _OBJECT, _HOST, _DELEGATE, _DESTINATION, _GATEWAY = (
     "object",
     "host",
@@ -41,31 +41,31 @@ _OBJECT, _HOST, _DELEGATE, _DESTINATION, _GATEWAY = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class JudgedRoutes:
-    """The VirtualServices of a mesh, and the parts of them that come to nothing."""
+class RouteFindings:
+    """The VirtualServices of a mesh, and the problems of those without effect."""
 
     domain: str
     """The mesh's, which completes short names."""
-    rules: JudgedRules = field(default_factory=JudgedRules)
+    rules: RuleFindings = field(default_factory=RuleFindings)
     gateways: Gateways = NO_GATEWAYS
     objects: Sequence[ConfigObject] = ()
     virtual_services: Sequence[VirtualService] = ()
-    items: Mapping[Place, ConfigObject] = field(default_factory=dict)
+    items: Mapping[Key, ConfigObject] = field(default_factory=dict)
     """The objects that someone wrote, by namespace and name."""
-    made: Mapping[Place, VirtualService] = field(default_factory=dict)
+    made: Mapping[Key, VirtualService] = field(default_factory=dict)
     """What is made of them."""
     groups: _Groups = field(default_factory=dict)
     """By each thing, as `_groups` names them, the objects that have to do with it."""
     problems: Problems = field(default_factory=dict)
     """Of objects, of hosts that are governed, and of delegates."""
 
-    def after(self, model: MeshModel, hosts: KnownHosts) -> "JudgedRoutes":
-        """Return what comes to nothing in a later model; hosts: of its services."""
+    def after(self, model: MeshModel, hosts: KnownHosts) -> "RouteFindings":
+        """Return the findings of a later model; hosts: of its services."""
         rules, other_hosts = self.rules.after(model, hosts)
         objects = model.rules.of_kind(VIRTUAL_SERVICE)
         virtual_services = model.virtual_services.all
         items, made = edits(self.objects, objects), edits(self.virtual_services, virtual_services)
-        found = JudgedRoutes(
+        found = RouteFindings(
             domain=model.domain,
             rules=rules,
             gateways=model.gateways,
@@ -73,66 +73,66 @@ class JudgedRoutes:
             virtual_services=virtual_services,
             items=edited(
                 self.items,
-                map(_place, items.gone),
-                {_place(each): each for each in items.come if not is_translated(each)},
+                map(_key, items.gone),
+                {_key(each): each for each in items.come if not is_translated(each)},
             ),
             made=edited(
                 self.made,
-                map(_place, made.gone),
-                {_place(each): each for each in made.come},
+                map(_key, made.gone),
+                {_key(each): each for each in made.come},
             ),
         )
-        touched = {_place(each) for each in (*items.gone, *items.come)}
-        touched |= {_place(each) for each in (*made.gone, *made.come)}
+        touched = {_key(each) for each in (*items.gone, *items.come)}
+        touched |= {_key(each) for each in (*made.gone, *made.come)}
         left = [(group, each) for each in touched for group in self._groups(each)]
         joined = [(group, each) for each in touched for group in found._groups(each)]
         found = replace(found, groups=regrouped(self.groups, left, joined))
         again = {(_OBJECT, *each) for each in touched}
-        again.update(group for group, _ in chain(left, joined) if group[0] in _JUDGED)
+        again.update(group for group, _ in chain(left, joined) if group[0] in _WITH_PROBLEMS)
         again.update(self._leading_to(other_hosts), self._bound_to_others(model.gateways))
-        return replace(found, problems=judged_again(self.problems, again, found._judge))
+        return replace(found, problems=find_again(self.problems, again, found._problems_of))
 
     def leading_to(self, host: str) -> Iterator[ConfigObject]:
         """Yield the objects that someone wrote of which a destination has a host."""
         return (self.items[each] for each in self.groups.get((_DESTINATION, host), ()))
 
-    def _groups(self, place: Place) -> Iterator[Place]:
+    def _groups(self, key: Key) -> Iterator[Key]:
         """Yield the things with which an object has to do, each once."""
-        item = self.items.get(place)
+        item = self.items.get(key)
         if item is None:
             return
         if is_delegate(item):
-            yield _DELEGATE, *place
-        for delegate in delegates_of(item) - {place}:
+            yield _DELEGATE, *key
+        for delegate in delegates_of(item) - {key}:
             yield _DELEGATE, *delegate
         if isinstance(item.spec, VirtualServiceSpec):
             for gateway in resolved_gateways(item.spec.gateways, item.namespace):
                 yield _GATEWAY, gateway
-        made = self.made.get(place)
+        made = self.made.get(key)
         if made is not None:
             for host in dict.fromkeys(governable_hosts(made)):
                 yield _HOST, host
             for host in destination_hosts(item, self.domain):
                 yield _DESTINATION, host
 
-    def _leading_to(self, hosts: AbstractSet[str]) -> Iterator[Place]:
+    def _leading_to(self, hosts: AbstractSet[str]) -> Iterator[Key]:
         """Yield the objects of which a destination has certain hosts, wildcards among them."""
-        found: set[Place] = {(_DESTINATION, each) for each in hosts}
+        found: set[Key] = {(_DESTINATION, each) for each in hosts}
         for pattern in hosts:
             if pattern.startswith("*"):
                 leading = (each for each in self.groups if each[0] == _DESTINATION)
                 found.update(each for each in leading if has(pattern, each[1]))
         return self._objects_of(found)
 
-    def _bound_to_others(self, gateways: Gateways) -> Iterator[Place]:
+    def _bound_to_others(self, gateways: Gateways) -> Iterator[Key]:
         """Yield the objects that are bound to Gateways which are not as they were."""
         changed = self.gateways.differing(gateways)
         return self._objects_of((_GATEWAY, "/".join(each)) for each in changed)
 
-    def _objects_of(self, groups: Iterable[Place]) -> Iterator[Place]:
+    def _objects_of(self, groups: Iterable[Key]) -> Iterator[Key]:
         return ((_OBJECT, *each) for group in groups for each in self.groups.get(group, ()))
 
-    def _judge(self, thing: Place) -> Iterator[Problem]:
+    def _problems_of(self, thing: Key) -> Iterator[Problem]:
         sort, *names = thing
         if sort == _OBJECT:
             return self._unused(tuple(names))
@@ -140,11 +140,11 @@ class JudgedRoutes:
             return governed_by_others(names[0], self._oldest_first(self.groups.get(thing, ())))
         return self._unnamed(thing, tuple(names))
 
-    def _unused(self, place: Place) -> Iterator[Problem]:
-        item = self.items.get(place)
+    def _unused(self, key: Key) -> Iterator[Problem]:
+        item = self.items.get(key)
         if item is None:
             return
-        made = self.made.get(place)
+        made = self.made.get(key)
         yield from unused_bindings(item, made, self.gateways)
         if made is not None:
             yield from kept_at_home(item, made)
@@ -159,20 +159,18 @@ class JudgedRoutes:
                 ports_of=hosts.ports.get,
             )
 
-    def _unnamed(self, thing: Place, place: Place) -> Iterator[Problem]:
+    def _unnamed(self, thing: Key, key: Key) -> Iterator[Problem]:
         """Yield the problem of a delegate, if no object but itself has to do with it."""
-        item = self.items.get(place)
-        if item is None or not is_delegate(item) or place in delegates_of(item):
+        item = self.items.get(key)
+        if item is None or not is_delegate(item) or key in delegates_of(item):
             return
-        if self.groups[thing] == (place,):
+        if self.groups[thing] == (key,):
             yield item.problem(
                 ("spec",), "has no hosts, and no VirtualService delegates to it: it has no effect"
             )
 
-    def _oldest_first(
-        self, places: Sequence[Place]
-    ) -> Sequence[tuple[VirtualService, ConfigObject]]:
-        found = [(self.made[each], self.items[each]) for each in places]
+    def _oldest_first(self, keys: Sequence[Key]) -> Sequence[tuple[VirtualService, ConfigObject]]:
+        found = [(self.made[each], self.items[each]) for each in keys]
         if len(found) > 1:
             found.sort(key=lambda pair: self._positions[id(pair[0])])
         return found
@@ -182,8 +180,8 @@ class JudgedRoutes:
         return {id(each): at for at, each in enumerate(self.virtual_services)}
 
 
-_JUDGED = (_HOST, _DELEGATE)
+_WITH_PROBLEMS = (_HOST, _DELEGATE)
 
 
-def _place(thing: ConfigObject | VirtualService) -> Place:
+def _key(thing: ConfigObject | VirtualService) -> Key:
     return thing.namespace, thing.name

@@ -1,4 +1,4 @@
-"""Finds what DestinationRules say and comes to nothing, with the place in the files.
+"""Finds DestinationRules, or parts of them, without effect; problems say where in the files.
 
 Each object is valid by itself. There may be no service for its host, or for a port that it names;
 an older rule of the same host may come first.
@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 
-from envoy_config.reachability._by_place import Place, Problems, edited, judged_again, regrouped
+from envoy_config.reachability._by_key import Key, Problems, edited, find_again, regrouped
 from envoy_config.reachability._known_hosts import NO_HOSTS, KnownHosts
 from istio_config import ConfigObject
 from istio_config.edits import edits
@@ -19,27 +19,27 @@ from mesh_model import MeshModel, Rule
 
 
 @dataclass(frozen=True, kw_only=True)
-class JudgedRules:
-    """The DestinationRules of a mesh, and the parts of them that come to nothing.
+class RuleFindings:
+    """The DestinationRules of a mesh, and the problems of those without effect.
 
-    A rule has the namespace and the name of the first of its objects as its place.
+    The key of a rule is the namespace and the name of the first of its objects.
     """
 
     hosts: KnownHosts = NO_HOSTS
     objects: Sequence[ConfigObject] = ()
     rules: Sequence[Rule] = ()
-    items: Mapping[Place, ConfigObject] = field(default_factory=dict)
+    items: Mapping[Key, ConfigObject] = field(default_factory=dict)
     """The objects by namespace and name."""
-    by_item: Mapping[Place, Rule] = field(default_factory=dict)
+    by_item: Mapping[Key, Rule] = field(default_factory=dict)
     """The rules by namespace and name of each of their objects."""
-    of_host: Mapping[str, tuple[Place, ...]] = field(default_factory=dict)
+    of_host: Mapping[str, tuple[Key, ...]] = field(default_factory=dict)
     """The rules of each host."""
     wildcards: frozenset[str] = frozenset()
     """The hosts of rules that are wildcards."""
     problems: Problems = field(default_factory=dict)
 
-    def after(self, model: MeshModel, hosts: KnownHosts) -> tuple["JudgedRules", AbstractSet[str]]:
-        """Return what comes to nothing in a later model, and which hosts are not as they were.
+    def after(self, model: MeshModel, hosts: KnownHosts) -> tuple["RuleFindings", AbstractSet[str]]:
+        """Return the findings of a later model, and which hosts are not as they were.
 
         hosts: of the model's services. Those returned have other services, ports or subsets.
         """
@@ -50,12 +50,12 @@ class JudgedRules:
             return self, frozenset()
         of_host = regrouped(
             self.of_host,
-            [(each.host, _place(each)) for each in made.gone],
-            [(each.host, _place(each)) for each in made.come],
+            [(each.host, _key(each)) for each in made.gone],
+            [(each.host, _key(each)) for each in made.come],
         )
         touched = {each.host for each in (*made.gone, *made.come)}
         wildcards = {each for each in touched if each.startswith("*")}
-        found = JudgedRules(
+        found = RuleFindings(
             hosts=hosts,
             objects=objects,
             rules=rules,
@@ -72,16 +72,16 @@ class JudgedRules:
             of_host=of_host,
             wildcards=self.wildcards - wildcards | (wildcards & of_host.keys()),
         )
-        again = {_place(each) for each in (*made.gone, *made.come)}
+        again = {_key(each) for each in (*made.gone, *made.come)}
         again |= {
-            _place(found.by_item[each.namespace, each.name])
+            _key(found.by_item[each.namespace, each.name])
             for each in items.come
             if (each.namespace, each.name) in found.by_item
         }
         if other_hosts:
             ruled = {*other_hosts, *found.wildcards}
-            again.update(place for each in ruled for place in of_host.get(each, ()))
-        problems = judged_again(self.problems, again, found._judge)
+            again.update(key for each in ruled for key in of_host.get(each, ()))
+        problems = find_again(self.problems, again, found._problems_of)
         subsets = {each for each in touched if self._subsets(each) != found._subsets(each)}
         return replace(found, problems=problems), subsets | other_hosts
 
@@ -97,9 +97,9 @@ class JudgedRules:
             return rules[0].subsets.keys()
         return {name for each in rules for name in each.subsets}
 
-    def _judge(self, place: Place) -> Iterator[Problem]:
-        rule = self.by_item.get(place)
-        if rule is None or _place(rule) != place:
+    def _problems_of(self, key: Key) -> Iterator[Problem]:
+        rule = self.by_item.get(key)
+        if rule is None or _key(rule) != key:
             return
         items = [self.items[rule.namespace, name] for name in rule.names]
         if rule.host.startswith("*"):
@@ -119,7 +119,7 @@ class JudgedRules:
         yield from _of_others(items)
 
 
-def _place(rule: Rule) -> Place:
+def _key(rule: Rule) -> Key:
     return rule.namespace, rule.names[0]
 
 

@@ -20,7 +20,7 @@ from istio_config.kinds.mesh_config import InterceptionMode
 from istio_config.kinds.protocol import Protocol
 from istio_config.kinds.service_entry import Resolution, ServiceEntrySpec
 from mesh_configfile import FieldPath, Problem
-from mesh_model import MeshModel, Registry, Service, changed_services
+from mesh_model import MeshModel, Port, Registry, Service, changed_services
 
 _ANY = ""
 """Stands for the outbound address of a proxy, whichever it is."""
@@ -28,13 +28,9 @@ _ANY = ""
 
 def unreachable_services(model: MeshModel) -> Iterator[Problem]:
     """Yield a problem for every service, host and port that can't be reached."""
-    sources = model.registry.sources
-    items = {(registry_of(each), each.namespace, each.name): each for each in sources}
-    services = [
-        _Placed(service=service, item=items[service.registry, service.namespace, service.name])
-        for service in model.services
-    ]
-    yield from _hosts_served_twice(model, items)
+    sources = Sources(model)
+    services = list(map(sources.get, model.services))
+    yield from _hosts_served_twice(model, sources)
     yield from _hosts_of_several_namespaces(services)
     captured = is_captured(model)
     if captured:
@@ -42,16 +38,33 @@ def unreachable_services(model: MeshModel) -> Iterator[Problem]:
     else:
         yield from _ports_taken(services, model.mesh_config.proxy_http_port)
         yield from _addresses_of_one_machine(services, model)
-    for each in sources:
+    for each in model.registry.sources:
         yield from _udp(each)
         if not captured:
             yield from _without_interception(each)
 
 
-def registry_of(item: ConfigObject) -> Registry:
-    """Return the kind of services that an object makes."""
-    is_kubernetes = isinstance(item.spec, KubernetesServiceSpec)
-    return Registry.KUBERNETES if is_kubernetes else Registry.EXTERNAL
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourcedService:
+    """A service and the object that it comes from."""
+
+    service: Service
+    item: ConfigObject
+
+    @property
+    def host_path(self) -> FieldPath:
+        spec = self.item.spec
+        if not isinstance(spec, ServiceEntrySpec):
+            return "metadata", "name"
+        return "spec", "hosts", [each.lower() for each in spec.hosts].index(self.service.host)
+
+    def port_path(self, number: int) -> FieldPath:
+        """Return the field of a port; one that came from another object has that of them all."""
+        numbers = _port_numbers(self.item)
+        return ("spec", "ports", numbers.index(number)) if number in numbers else ("spec", "ports")
+
+    def __str__(self) -> str:
+        return f"{self.item.kind} {self.item.namespace}/{self.item.name} ({self.item.place})"
 
 
 class Sources:
@@ -60,13 +73,29 @@ class Sources:
     def __init__(self, model: MeshModel) -> None:
         self._objects = model.registry.sources
 
-    def of(self, service: Service) -> ConfigObject:
-        """Return the object of a service."""
-        return self._by_key[service.registry, service.namespace, service.name]
+    def get(self, service: Service) -> SourcedService:
+        """Return a service with its object."""
+        item = self._by_key[service.registry, service.namespace, service.name]
+        return SourcedService(service=service, item=item)
+
+    def port_problem(self, service: Service, port: Port, message: str) -> Problem:
+        """Return a problem of a service's port."""
+        found = self.get(service)
+        message = f"port {port.number}: {message}"
+        return found.item.problem(found.port_path(port.number), message)
 
     @cached_property
-    def _by_key(self) -> "_Items":
-        return {(registry_of(each), each.namespace, each.name): each for each in self._objects}
+    def _by_key(self) -> Mapping[tuple[Registry, str, str], ConfigObject]:
+        return {
+            (
+                Registry.KUBERNETES
+                if isinstance(each.spec, KubernetesServiceSpec)
+                else Registry.EXTERNAL,
+                each.namespace,
+                each.name,
+            ): each
+            for each in self._objects
+        }
 
 
 def is_captured(model: MeshModel) -> bool:
@@ -75,15 +104,15 @@ def is_captured(model: MeshModel) -> bool:
     return mode is not InterceptionMode.NONE
 
 
-def _told_apart(placed: "_Placed") -> "_Placed":
+def _told_apart(sourced: SourcedService) -> SourcedService:
     """Return a service without the ports that captured proxies tell apart at any address."""
-    service = placed.service
+    service = sourced.service
     ports = tuple(
         port
         for port in service.ports
         if not port.protocol.is_http and (service.virtual_addresses or not port.protocol.is_tls)
     )
-    return replace(placed, service=replace(service, ports=ports))
+    return replace(sourced, service=replace(service, ports=ports))
 
 
 def same_services(old: MeshModel, new: MeshModel) -> bool:
@@ -125,34 +154,7 @@ def _same_loopback_workloads(old: MeshModel, new: MeshModel) -> bool:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Placed:
-    """A service and the object that it comes from."""
-
-    service: Service
-    item: ConfigObject
-
-    @property
-    def host_path(self) -> FieldPath:
-        spec = self.item.spec
-        if not isinstance(spec, ServiceEntrySpec):
-            return "metadata", "name"
-        return "spec", "hosts", [each.lower() for each in spec.hosts].index(self.service.host)
-
-    def port_path(self, number: int) -> FieldPath:
-        """Return the place of a port; one that came from another object has that of them all."""
-        numbers = port_numbers(self.item)
-        return ("spec", "ports", numbers.index(number)) if number in numbers else ("spec", "ports")
-
-    def __str__(self) -> str:
-        return _named(self.item)
-
-
-def _named(item: ConfigObject) -> str:
-    return f"{item.kind} {item.namespace}/{item.name} ({item.place})"
-
-
-def port_numbers(item: ConfigObject) -> list[int]:
+def _port_numbers(item: ConfigObject) -> list[int]:
     """Return the numbers of an object's service ports, in their order."""
     match item.spec:
         case ServiceEntrySpec(ports=ports):
@@ -163,49 +165,44 @@ def port_numbers(item: ConfigObject) -> list[int]:
             return []
 
 
-_Items = Mapping[tuple[Registry, str, str], ConfigObject]
-"""The objects that services come from."""
-
-
-def _hosts_served_twice(model: MeshModel, items: _Items) -> Iterator[Problem]:
+def _hosts_served_twice(model: MeshModel, sources: Sources) -> Iterator[Problem]:
     """Find ServiceEntries of which a host is another object's service, and not united with it."""
     for key, services in model.registry.combined.several.items():
         served = model.by_key.get(key)
         for each in services:
-            item = items[each.registry, each.namespace, each.name]
             if served is None or (each.registry, each.name) == (served.registry, served.name):
                 continue
-            yield from _not_united(_Placed(service=each, item=item), served, items)
+            yield from _not_united(sources.get(each), sources.get(served))
 
 
-def _not_united(placed: _Placed, served: Service, items: _Items) -> Iterator[Problem]:
-    first = _named(items[served.registry, served.namespace, served.name])
-    host = f'"{placed.service.host}" is served by {first}'
-    if served.registry is not placed.service.registry:
-        yield placed.item.problem(
-            placed.host_path,
+def _not_united(sourced: SourcedService, first: SourcedService) -> Iterator[Problem]:
+    served = first.service
+    host = f'"{sourced.service.host}" is served by {first}'
+    if served.registry is not sourced.service.registry:
+        yield sourced.item.problem(
+            sourced.host_path,
             f"{host}: a Kubernetes service comes before a ServiceEntry of its host, and nothing "
             "reaches this one; give it another host",
         )
-    elif served.resolution is not placed.service.resolution:
-        yield placed.item.problem(
-            placed.host_path,
+    elif served.resolution is not sourced.service.resolution:
+        yield sourced.item.problem(
+            sourced.host_path,
             f"{host} with resolution {served.resolution}, which comes first: nothing reaches this "
             "one; give both the same resolution, or this one another host",
         )
     else:
-        for port in placed.service.ports:
+        for port in sourced.service.ports:
             if served.port(port.number) is None:
-                yield placed.item.problem(
-                    placed.port_path(port.number),
+                yield sourced.item.problem(
+                    sourced.port_path(port.number),
                     f"{host}, which comes first and has no port {port.number}: it gets none from "
                     "this one, whose labels, workloadSelector or exportTo are others",
                 )
 
 
-def _hosts_of_several_namespaces(services: list[_Placed]) -> Iterator[Problem]:
+def _hosts_of_several_namespaces(services: list[SourcedService]) -> Iterator[Problem]:
     """Find services that namespaces pass over which see another of the host, and have none."""
-    by_host: dict[str, list[_Placed]] = {}
+    by_host: dict[str, list[SourcedService]] = {}
     with_own: dict[str, set[str]] = {}
     for each in services:
         owned = with_own.setdefault(each.service.host, set())
@@ -241,20 +238,20 @@ def _exported_to(service: Service) -> set[str]:
     return {"*"} if "*" in names else names - {"~"}
 
 
-def _ports_taken(services: list[_Placed], http_proxy_port: int | None) -> Iterator[Problem]:
-    places: dict[tuple[str, int], _Place] = {}
+def _ports_taken(services: list[SourcedService], http_proxy_port: int | None) -> Iterator[Problem]:
+    addresses: dict[tuple[str, int], _ListenAddress] = {}
     for each in services:
         for port in () if each.service.is_headless else each.service.ports:
             path = each.port_path(port.number)
             for wanted in wanted_listeners(each.service, port, _ANY):
-                place = (wanted.bind, wanted.port)
-                if place == (_ANY, http_proxy_port):
+                address = wanted.bind, wanted.port
+                if address == (_ANY, http_proxy_port):
                     yield each.item.problem(
                         path,
                         f"{port.number} is mesh config's proxyHttpPort: proxies that know this "
                         "service have no HTTP proxy; change one of the two",
                     )
-                rival = places.setdefault(place, _Place()).add(each, wanted)
+                rival = addresses.setdefault(address, _ListenAddress()).add(each, wanted)
                 if rival is not None:
                     at = (
                         f"{wanted.bind} port {port.number}"
@@ -269,7 +266,7 @@ def _ports_taken(services: list[_Placed], http_proxy_port: int | None) -> Iterat
                     )
 
 
-class _Place:
+class _ListenAddress:
     """An address and port, and the services that listen there in the view of each namespace.
 
     Kept by the names in `exportTo`, so that services of many namespaces, each for itself, cost no
@@ -277,11 +274,11 @@ class _Place:
     """
 
     def __init__(self) -> None:
-        self._owners: dict[str, dict[Outbound, _Placed]] = {}
+        self._owners: dict[str, dict[Outbound, SourcedService]] = {}
 
-    def add(self, placed: _Placed, listener: Outbound) -> _Placed | None:
+    def add(self, sourced: SourcedService, listener: Outbound) -> SourcedService | None:
         """Add a service here; or return the service in its way, if some namespace sees both."""
-        names = _exported_to(placed.service)
+        names = _exported_to(sourced.service)
         if not names:
             return None
         seen_beside = self._owners if "*" in names else {*names, "*"} & self._owners.keys()
@@ -290,11 +287,13 @@ class _Place:
                 if other != listener:
                     return owner
         for name in names:
-            self._owners.setdefault(name, {}).setdefault(listener, placed)
+            self._owners.setdefault(name, {}).setdefault(listener, sourced)
         return None
 
 
-def _addresses_of_one_machine(services: list[_Placed], model: MeshModel) -> Iterator[Problem]:
+def _addresses_of_one_machine(
+    services: list[SourcedService], model: MeshModel
+) -> Iterator[Problem]:
     """Find virtual addresses that several proxies of one machine would have to listen on.
 
     Workloads on loopback addresses are all on one machine. Elsewhere it can't be known before.
@@ -363,13 +362,8 @@ def _udp(item: ConfigObject) -> Iterator[Problem]:
 
 def places_taken(conflicts: Iterable[Conflict], model: MeshModel) -> Iterator[Problem]:
     """Yield a problem for each service that found no place to listen at a connected proxy."""
-    items = {
-        (registry_of(each), each.namespace, each.name): each for each in model.registry.sources
-    }
-    by_host = {
-        each.host: items[each.registry, each.namespace, each.name]
-        for each in reversed(model.services)
-    }
+    sources = Sources(model)
+    by_host = {each.host: sources.get(each).item for each in reversed(model.services)}
     for each in conflicts:
         place = f"{each.bind}:{each.port}"
         holder = "the workload of a proxy" if each.is_workloads else "a service that comes first"
@@ -381,7 +375,7 @@ def places_taken(conflicts: Iterable[Conflict], model: MeshModel) -> Iterator[Pr
             message = f"{holder} listens on {place}: {wanted} can't listen there"
             yield Problem(file="", line=1, message=message)
             continue
-        numbers = port_numbers(item)
+        numbers = _port_numbers(item)
         yield item.problem(
             ("spec", "ports", numbers.index(each.port)) if each.port in numbers else ("spec",),
             f"{holder} listens on {place}, and calls from there to this service's port arrive at "

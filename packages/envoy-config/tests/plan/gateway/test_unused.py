@@ -2,7 +2,6 @@
 
 import pytest
 
-from envoy_config.reachability._judgement import unreachable
 from istio_config import ConfigObject, FileContent, InFile, snapshot_of
 from istio_config.kinds.gateway import (
     GATEWAY,
@@ -18,6 +17,7 @@ from istio_config.kinds.virtual_service import VIRTUAL_SERVICE, VirtualServiceSp
 from istio_config.kinds.workload_entry import WORKLOAD_ENTRY
 from mesh_model import Facts, build_model
 from mesh_objects import object_of
+from unreachable import unreachable
 
 _KINDS: dict[type, AnyKind] = {
     GatewaySpec: GATEWAY,

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from documents import entry
-from envoy_config.reachability._judgement import unreachable
 from mesh_model import MeshModel
+from unreachable import unreachable
 
 MESH = (
     "apiVersion: mesh.istio.io/v1alpha1\nkind: MeshConfig\nspec: {extensionProviders: ["

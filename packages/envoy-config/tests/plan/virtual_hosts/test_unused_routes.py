@@ -2,7 +2,7 @@
 
 import pytest
 
-from envoy_config.reachability._judgement import unreachable
+from unreachable import unreachable
 from virtual_services import HOST, VERSIONS, model_of, only, virtual_service
 
 SERVICE = f"""\

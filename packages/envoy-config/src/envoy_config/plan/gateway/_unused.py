@@ -1,4 +1,4 @@
-"""Finds what is configured of gateways and comes to nothing, with the place in the files.
+"""Finds Gateways, or parts of them, without effect; problems say where in the files.
 
 Each object is valid by itself. A server may be left out where several Gateways want one port, a
 VirtualService may be bound to a Gateway that has no place for it, and a certificate may be missing.
@@ -31,7 +31,7 @@ _TRANSLATED = "internal.istio.io/"
 
 
 def unused_gateways(model: MeshModel) -> Iterator[Problem]:
-    """Yield a problem for each part of a Gateway that comes to nothing at any router."""
+    """Yield a problem for each part of a Gateway that has no effect at any router."""
     yield from left_out_problems(_left_out(model.gateways), model.gateways)
     for gateway in model.gateways.gateways:
         item = model.gateways.object_of(gateway)

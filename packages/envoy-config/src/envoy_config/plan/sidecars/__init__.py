@@ -1,1 +1,1 @@
-"""Sidecar objects, as far as they come to nothing."""
+"""Sidecar objects, as far as they have no effect."""

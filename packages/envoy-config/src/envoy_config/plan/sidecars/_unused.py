@@ -1,4 +1,4 @@
-"""Finds what Sidecars say and comes to nothing, with the place in the files.
+"""Finds Sidecars, or parts of them, without effect; problems say where in the files.
 
 Each object is valid by itself. Another Sidecar may come before it, a host may be no service's, or
 be hidden from the namespace, and a listener may wait for connections that nothing leads to it.
@@ -21,7 +21,7 @@ from mesh_model import MeshModel
 
 
 def unused_sidecars(model: MeshModel, *, captured: bool) -> Iterator[Problem]:
-    """Yield a problem for each part of a Sidecar that comes to nothing.
+    """Yield a problem for each part of a Sidecar that has no effect.
 
     captured: connections are led to the proxies of the mesh.
     """

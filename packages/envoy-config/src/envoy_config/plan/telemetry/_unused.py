@@ -1,4 +1,4 @@
-"""Finds what Telemetry objects say and comes to nothing, with the place in the files.
+"""Finds Telemetry objects, or parts of them, without effect; problems say where in the files.
 
 Each object is valid by itself. A provider may not be there, or not be of the sort that is needed;
 an older object may be for all workloads of the same namespace.

@@ -1,4 +1,4 @@
-"""Finds what VirtualServices say and comes to nothing, with the place in the files.
+"""Finds VirtualServices, or parts of them, without effect; problems say where in the files.
 
 Each object is valid by itself. A delegate may be missing, or no root may name it; another
 VirtualService may govern the same host; a destination may be no service, or a subset of no rule.

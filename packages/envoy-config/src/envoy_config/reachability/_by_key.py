@@ -1,4 +1,4 @@
-"""Problems by the thing that has them, so that after an edit only what it touched is judged again.
+"""Problems by the thing that has them, so that an edit has only those looked at that it touched.
 
 Only things that have problems are kept. Mappings are not changed but copied, at C speed.
 """
@@ -10,27 +10,25 @@ from mesh_configfile import Problem
 
 _K = TypeVar("_K")
 _V = TypeVar("_V")
-Place: TypeAlias = tuple[str, ...]
-"""The key of a thing that is judged by itself."""
-Problems: TypeAlias = Mapping[Place, frozenset[Problem]]
+Key: TypeAlias = tuple[str, ...]
+"""The key of a thing that is looked at by itself."""
+Problems: TypeAlias = Mapping[Key, frozenset[Problem]]
 
 
-def judged_again(
-    before: Problems, places: Iterable[Place], find: Callable[[Place], Iterable[Problem]]
+def find_again(
+    before: Problems, keys: Iterable[Key], find: Callable[[Key], Iterable[Problem]]
 ) -> Problems:
-    """Return the problems after some things were judged again: the same mapping, if it is equal.
+    """Return the problems after some things were looked at again: the same mapping, if it is equal.
 
     A thing that is no longer there has none.
     """
     none = frozenset[Problem]()
     changed = {
-        place: found
-        for place in places
-        if (found := frozenset(find(place))) != before.get(place, none)
+        key: found for key in keys if (found := frozenset(find(key))) != before.get(key, none)
     }
     if not changed:
         return before
-    return {place: found for place, found in {**before, **changed}.items() if found}
+    return {key: found for key, found in {**before, **changed}.items() if found}
 
 
 def edited(before: Mapping[_K, _V], gone: Iterable[_K], come: Mapping[_K, _V]) -> Mapping[_K, _V]:

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from envoy_config.reachability._judgement import Judgement, judge
+from envoy_config.reachability import Findings, review
 from istio_config import ConfigObject, FileContent, ObjectKey, Snapshot, snapshot_of
 from istio_config.kinds.destination_rule import DESTINATION_RULE
 from istio_config.kinds.gateway import GATEWAY
@@ -206,22 +206,22 @@ class Mesh:
 
 @settings(max_examples=300)
 @given(strict=st.booleans(), first=st.lists(made(), max_size=12), batches=edits)
-def test_edits_give_what_a_judgement_from_the_beginning_gives(
+def test_edits_give_what_a_findings_from_the_beginning_gives(
     *, strict: bool, first: list[ConfigObject], batches: list[list[Edit]]
 ) -> None:
     mesh = Mesh(strict=strict)
     mesh.edit("put", SERVICE)
     for item in first:
         mesh.edit("put", item)
-    judgement = judge(mesh.model())
+    findings = review(mesh.model())
     for batch in batches:
         for action, item in batch:
             mesh.edit(action, item)
-        before, judgement = judgement, judge(mesh.model(), judgement)
-        fresh = judge(mesh.model_of_all())
-        assert judgement.problems == fresh.problems
-        assert judgement.warnings == fresh.warnings
-        assert (judgement.problems == before.problems) or judgement.parts is not before.parts
+        before, findings = findings, review(mesh.model(), findings)
+        fresh = review(mesh.model_of_all())
+        assert findings.problems == fresh.problems
+        assert findings.warnings == fresh.warnings
+        assert (findings.problems == before.problems) or findings.parts is not before.parts
 
 
 def test_roots_and_delegates_that_come_and_go_are_told_of_at_the_others() -> None:
@@ -233,12 +233,12 @@ def test_roots_and_delegates_that_come_and_go_are_told_of_at_the_others() -> Non
     delegate = object_of(VIRTUAL_SERVICE, "o", {"http": [{"redirect": {"uri": "/"}}]})
     told: list[list[str]] = []
     mesh.edit("put", root)
-    judgement = judge(mesh.model())
-    told.append([each.field for each in judgement.problems])
+    findings = review(mesh.model())
+    told.append([each.field for each in findings.problems])
     for action, item in (("put", delegate), ("delete", root), ("put", root), ("delete", delegate)):
         mesh.edit(action, item)
-        judgement = judge(mesh.model(), judgement)
-        told.append([each.field for each in judgement.problems])
+        findings = review(mesh.model(), findings)
+        told.append([each.field for each in findings.problems])
 
     at_root = ["spec.http[0].delegate"]
     assert told == [at_root, [], ["spec"], [], at_root]
@@ -248,30 +248,30 @@ def test_only_what_was_edited_is_judged_again_and_equal_findings_are_the_same_ob
     mesh = Mesh()
     route = {"hosts": ["s.example"], "http": [{"route": [{"destination": {"host": "s.example"}}]}]}
     mesh.edit("put", object_of(VIRTUAL_SERVICE, "m", route))
-    before = judge(mesh.model())
+    before = review(mesh.model())
     assert len(before.problems) == 1
     mesh.edit("put", object_of(VIRTUAL_SERVICE, "m", {**route, "exportTo": ["."]}))
 
-    after = judge(mesh.model(), before)
+    after = review(mesh.model(), before)
 
     assert after.parts is before.parts
 
 
-def test_a_judgement_holds_no_model_but_its_own() -> None:
+def test_a_findings_holds_no_model_but_its_own() -> None:
     mesh = Mesh()
     route = {"hosts": ["s.example"], "http": [{"route": [{"destination": {"host": "s.example"}}]}]}
     rule = {"host": "s.example"}
     models: list[weakref.ref[MeshModel]] = []
-    judgement: Judgement | None = None
+    findings: Findings | None = None
     for number in range(3):
         mesh.edit("put", object_of(SERVICE_ENTRY, "x", {"hosts": [f"s{number}.example"]}))
         mesh.edit("put", object_of(VIRTUAL_SERVICE, "m", {**route, "exportTo": [f"n{number}"]}))
         mesh.edit("put", object_of(DESTINATION_RULE, "r", {**rule, "exportTo": [f"n{number}"]}))
-        judgement = judge(mesh.model(), judgement)
-        models.append(weakref.ref(judgement.model))
+        findings = review(mesh.model(), findings)
+        models.append(weakref.ref(findings.model))
     gc.collect()
 
-    assert judgement is not None
+    assert findings is not None
     assert [each() is not None for each in models] == [False, False, True]
 
 
@@ -280,15 +280,15 @@ def test_a_host_that_a_namespace_is_given_is_a_rival_of_those_of_others_until_it
     for namespace in NAMESPACES:
         mesh.edit("put", _namespace(namespace, addresses="10.1.0.0/16"))
         mesh.edit("put", _entry(namespace))
-    judgement = judge(mesh.model())
-    given = judgement.problems
+    findings = review(mesh.model())
+    given = findings.problems
     assert [each.message.partition(", too,")[1] for each in given] == [", too,"]
 
     for addresses in ("10.2.0.1", "10.1.0.0/16"):
         mesh.edit("put", _namespace("b", addresses=addresses))
-        judgement = judge(mesh.model(), judgement)
-        assert judgement.problems == judge(mesh.model_of_all()).problems
-        assert (judgement.problems == given) == (addresses == "10.1.0.0/16")
+        findings = review(mesh.model(), findings)
+        assert findings.problems == review(mesh.model_of_all()).problems
+        assert (findings.problems == given) == (addresses == "10.1.0.0/16")
 
 
 def test_a_warning_names_the_line_where_its_object_stands_now() -> None:
@@ -301,12 +301,12 @@ def test_a_warning_names_the_line_where_its_object_stands_now() -> None:
         namespace="a",
     )
     mesh.edit("put", item)
-    judgement = judge(mesh.model())
-    assert [each.line for each in judgement.warnings] == [1]
+    findings = review(mesh.model())
+    assert [each.line for each in findings.warnings] == [1]
 
     mesh.edit("move", item)
-    judgement = judge(mesh.model(), judgement)
-    assert [each.line for each in judgement.warnings] == [2]
+    findings = review(mesh.model(), findings)
+    assert [each.line for each in findings.warnings] == [2]
 
 
 def _namespace(name: str, *, addresses: str) -> ConfigObject:
