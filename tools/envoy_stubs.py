@@ -83,15 +83,15 @@ def generate(files: dict[str, FileDescriptor], output: Path) -> None:
 def main(root: Path) -> int:
     """Make the stubs, unless those that are there are of the same modules and versions."""
     modules = imported(root)
-    build_registry = "\n".join(
+    generated_from = "\n".join(
         [*(f"{name} {version(name)}" for name in ("xds-protos", "mypy-protobuf")), *sorted(modules)]
     )
     note = STUBS / "made-of"
-    if not note.is_file() or note.read_text() != build_registry:
+    if not note.is_file() or note.read_text() != generated_from:
         shutil.rmtree(STUBS, ignore_errors=True)
         files = closure(modules)
         generate(files, STUBS)
-        note.write_text(build_registry)
+        note.write_text(generated_from)
         print(f"envoy_stubs: {len(modules)} modules imported, {len(files)} files", flush=True)
     return 0
 
