@@ -210,7 +210,7 @@ async def serve_secrets(socket_dir: Path) -> AsyncIterator[Callable[..., Awaitab
             path = socket_dir / f"{identity.rpartition('/')[2]}-{id(authority)}.sock"
             secrets = WorkloadSecrets(authority, identity, roots or authority.root_pem)
             server = XdsServer({type_urls.SECRET: secrets}, admit=admit)
-            server.mark_ready()
+            server.set_ready()
             await stack.enter_async_context(serving(server, [UnixListener(path=path)]))
             return path
 

@@ -110,21 +110,21 @@ STEPS = st.lists(
 @given(steps=STEPS)
 def test_sent_accepted_and_refused_are_what_was_said(steps: list[Send | Answer | Stale]) -> None:
     status, model = DeliveryStatus(now=lambda: 0.0), Model()
-    status.opened(CLIENT)
-    status.received(CLIENT, request(""))
+    status.on_open(CLIENT)
+    status.on_request(CLIENT, request(""))
     refusals = 0
     for number, step in enumerate(steps):
         match step:
             case Send(states):
                 nonce = f"n{number}"
-                status.sent(CLIENT, response(nonce, states))
+                status.on_response(CLIENT, response(nonce, states))
                 model.unanswered.append((nonce, states))
                 model.sent |= states
             case Stale():
-                status.received(CLIENT, request("of another stream"))
+                status.on_request(CLIENT, request("of another stream"))
             case Answer(position, accepted) if model.unanswered:
                 nonce = model.answer(min(position, len(model.unanswered) - 1), yes=accepted)
-                status.received(CLIENT, request(nonce, error=None if accepted else "no"))
+                status.on_request(CLIENT, request(nonce, error=None if accepted else "no"))
                 refusals += not accepted
             case Answer():
                 pass
@@ -150,37 +150,37 @@ def test_sent_accepted_and_refused_are_what_was_said(steps: list[Send | Answer |
 
 def test_a_client_that_never_answers_takes_bounded_memory() -> None:
     status = DeliveryStatus()
-    status.opened(CLIENT)
-    status.received(CLIENT, request(""))
+    status.on_open(CLIENT)
+    status.on_request(CLIENT, request(""))
     for number in range(1000):
-        status.sent(CLIENT, response(str(number), {"a": number % 256}))
+        status.on_response(CLIENT, response(str(number), {"a": number % 256}))
     assert len(status._streams[CLIENT.id].unanswered) == 32
     # Of what was dropped nothing is known any more, of the last still everything.
-    status.received(CLIENT, request("0"))
+    status.on_request(CLIENT, request("0"))
     assert status.deliveries(CLIENT.id)[0].accepted is None
-    status.received(CLIENT, request("999"))
+    status.on_request(CLIENT, request("999"))
     assert status.deliveries(CLIENT.id)[0].in_sync
 
 
 def test_a_name_given_up_is_forgotten() -> None:
     status = DeliveryStatus()
-    status.opened(CLIENT)
+    status.on_open(CLIENT)
     subscribe = DeltaRequest(type_url=type_urls.SECRET, subscribe=frozenset({"a", "b"}))
-    status.received(CLIENT, subscribe)
+    status.on_request(CLIENT, subscribe)
     assert status.names() == {"a", "b"}
-    status.received(CLIENT, DeltaRequest(type_url=type_urls.SECRET, unsubscribe=frozenset({"a"})))
+    status.on_request(CLIENT, DeltaRequest(type_url=type_urls.SECRET, unsubscribe=frozenset({"a"})))
     assert [d.name for d in status.deliveries(CLIENT.id)] == ["b"]
     assert status.may_want(CLIENT.id, {"b"})
     assert not status.may_want(CLIENT.id, {"a"})
-    status.closed(CLIENT)
+    status.on_close(CLIENT)
     assert status.names() == frozenset()
     assert not status.is_unanswered(CLIENT.id, {"b": "1"})
 
 
 def test_requests_of_other_types_are_ignored() -> None:
     status = DeliveryStatus()
-    status.opened(CLIENT)
-    status.received(CLIENT, SotwRequest(type_url=type_urls.CLUSTER, names=frozenset({"a"})))
+    status.on_open(CLIENT)
+    status.on_request(CLIENT, SotwRequest(type_url=type_urls.CLUSTER, names=frozenset({"a"})))
     assert status.deliveries(CLIENT.id) == ()
 
 
@@ -199,7 +199,7 @@ async def test_an_answer_that_comes_before_the_writing_is_done_is_not_lost(
     server: XdsServer[None] = XdsServer(
         {type_urls.SECRET: generator}, admit=admitted, observer=status
     )
-    server.mark_ready()
+    server.set_ready()
     said: asyncio.Queue[bytes | None] = asyncio.Queue()
     known: list[tuple[bool, bool]] = []
 

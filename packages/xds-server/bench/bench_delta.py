@@ -72,12 +72,12 @@ class Snapshots:
         self._resources = [resource_number(n) for n in range(number)]
         self._changes = 0
         self.store: Any = SnapshotStore[None](group_of=lambda _client: "all")
-        self.store.set("all", Snapshot.of(self._resources))
+        self.store.set("all", Snapshot.build(self._resources))
 
     def change(self) -> PushRequest:
         self._changes += 1
         self._resources[0] = resource_number(0, change=self._changes)
-        request: PushRequest = self.store.set("all", Snapshot.of(self._resources))
+        request: PushRequest = self.store.set("all", Snapshot.build(self._resources))
         return request
 
 
@@ -124,7 +124,7 @@ def tell_time() -> None:
 async def serve_store(kind: str, number: int, *, bare: bool) -> None:
     stores = Snapshots(number) if kind == "snapshot" else Linear(number)
     server: XdsServer[None] = XdsServer({types.ENDPOINT: stores.store}, admit=admit_all)
-    server.mark_ready()
+    server.set_ready()
     async with AsyncExitStack() as stack:
         if bare:
             address = await stack.enter_async_context(without_acceptor(server))

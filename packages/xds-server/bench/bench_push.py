@@ -119,7 +119,7 @@ async def serve(number: int, size: int, *, certificate: Path | None) -> None:
         config=ServerConfig(trim_memory_after_s=2.0),
         build=lambda _request: clusters.change(),
     )
-    server.mark_ready()
+    server.set_ready()
     async with serving(server, [listener(certificate)]) as bound:
         print(json.dumps({"address": bound.addresses[0]}), flush=True)
         loop = asyncio.get_running_loop()

@@ -49,7 +49,7 @@ def running(state: State) -> Running:
             **options,
         )
         if ready:
-            server.mark_ready()
+            server.set_ready()
         async with server.running():
             yield server
 

@@ -46,12 +46,12 @@ class Snapshots:
         self.store: SnapshotStore[None] = SnapshotStore()
         self._version = 1
         self._resources = [endpoints(n) for n in range(size)]
-        self.store.set("n", Snapshot.of(self._resources))
+        self.store.set("n", Snapshot.build(self._resources))
 
     def change(self) -> PushRequest:
         self._version += 1
         self._resources[0] = endpoints(0, version=str(self._version))
-        return self.store.set("n", Snapshot.of(self._resources))
+        return self.store.set("n", Snapshot.build(self._resources))
 
 
 class Linear:

@@ -114,7 +114,7 @@ async def test_it_is_kept_for_those_who_come_back(clock: ManualClock, releases: 
 async def test_it_is_kept_if_the_host_does_not_ask(clock: ManualClock, releases: Releases) -> None:
     async with keeping(clock, releases, quiet_s=None) as releasing:
         releasing.count(1000)
-        releasing.pushed()
+        releasing.on_push()
         releasing.count(0)
         await clock.advance(1000)
         assert releases.given_back == releases.trimmed == 0
@@ -130,7 +130,7 @@ async def test_what_a_push_needed_is_given_back_when_it_is_quiet(
         await clock.advance(100)
         assert releases.trimmed == 1
         for _ in range(3):
-            releasing.pushed()
+            releasing.on_push()
             await clock.advance(9)
         assert releases.trimmed == 1
         await clock.advance(1)
@@ -141,7 +141,7 @@ async def test_what_a_push_needed_is_given_back_when_it_is_quiet(
 async def test_a_push_to_few_needs_little(clock: ManualClock, releases: Releases) -> None:
     async with keeping(clock, releases) as releasing:
         releasing.count(99)
-        releasing.pushed()
+        releasing.on_push()
         await clock.advance(1000)
         assert releases.trimmed == 0
 
@@ -153,7 +153,7 @@ async def test_clients_that_have_gone_are_not_forgotten_over_a_push(
         releasing.count(1000)
         releasing.count(300)
         await clock.advance(5)
-        releasing.pushed()
+        releasing.on_push()
         await clock.advance(10)
         assert (releases.given_back, releases.trimmed) == (1, 0)
 
@@ -181,7 +181,7 @@ class Ends(NullObserver):
     def __init__(self) -> None:
         self.ended: asyncio.Queue[Client[object]] = asyncio.Queue()
 
-    def closed(self, client: Client[object], /) -> None:
+    def on_close(self, client: Client[object], /) -> None:
         self.ended.put_nowait(client)
 
 
@@ -195,7 +195,7 @@ async def test_an_ended_stream_is_freed_and_a_cancelled_one_without_the_garbage_
     before, ends = connections(), Ends()
     path, kind = (ADS_DELTA, DeltaClient) if delta else (ADS_SOTW, SotwClient)
     server: XdsServer[None] = XdsServer({types.CLUSTER: state}, admit=admit_all, observer=ends)
-    server.mark_ready()
+    server.set_ready()
     async with serving(server, [PlainListener()]) as bound:
         for _ in range(8):
             async with over_grpc(bound.addresses[0], path=path) as wire:

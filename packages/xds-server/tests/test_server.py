@@ -153,7 +153,7 @@ async def test_before_it_is_ready_streams_are_unavailable(
         async with connected(server) as client:
             await client.subscribe(CDS)
             assert (await ends_with(client)).code is grpc.StatusCode.UNAVAILABLE
-        server.mark_ready()
+        server.set_ready()
         async with connected(server) as client:
             await client.subscribe(CDS)
             assert set((await client.next()).resources) == {"a"}
@@ -472,20 +472,20 @@ class Notes(NullObserver):
     def __init__(self) -> None:
         self.told: list[str] = []
 
-    def opened(self, client: Client[object], /) -> None:
+    def on_open(self, client: Client[object], /) -> None:
         self.told.append(f"opened {client.node.id}")
 
-    def received(self, _client: Client[object], request: Any, /) -> None:
+    def on_request(self, _client: Client[object], request: Any, /) -> None:
         if request.type_url == "refuse me":
             raise Refused(grpc.StatusCode.FAILED_PRECONDITION, "as you like")
         if request.type_url == "break":
             raise ValueError("a fault of the observer")
         self.told.append(f"received {types.short_name(request.type_url)}")
 
-    def sent(self, _client: Client[object], response: Any, /) -> None:
+    def on_response(self, _client: Client[object], response: Any, /) -> None:
         self.told.append(f"sent {types.short_name(response.type_url)}")
 
-    def closed(self, client: Client[object], /) -> None:
+    def on_close(self, client: Client[object], /) -> None:
         self.told.append(f"closed {client.node.id}")
 
 
@@ -617,7 +617,7 @@ async def test_what_admits_a_client_may_say_how_long_its_listeners_drain(
     state.set(make.cluster("a", eds=False), make.listener("l"))
     config = ServerConfig(drain_time_s=3600.0)
     server: XdsServer[None] = XdsServer({CDS: state, LDS: state}, admit=admit, config=config)
-    server.mark_ready()
+    server.set_ready()
     async with (
         server.running(),
         in_memory(server, delta=True) as one,

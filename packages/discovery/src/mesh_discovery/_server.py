@@ -174,7 +174,7 @@ def _xds_server(
         registry=registry,
         observer=observer,
     )
-    server.mark_ready()
+    server.set_ready()
     return server
 
 

@@ -190,7 +190,7 @@ async def serving(
         observer=delivery_status,
         registry=registry,
     )
-    server.mark_ready()
+    server.set_ready()
     pusher = Pusher(
         server,
         generator,

@@ -28,7 +28,7 @@ class SnapshotPlane:
             needs_push=self._store.needs_push,
             config=ServerConfig(debounce_quiet_s=0.01, drain_time_s=0.0),
         )
-        self.server.mark_ready()
+        self.server.set_ready()
         self.streams = 0
         """How many there were."""
 
@@ -39,7 +39,7 @@ class SnapshotPlane:
     def set(self, resources: Iterable[tuple[str, Message]]) -> None:
         """Give every client these resources, by their names."""
         packed = [Resource.pack(message, name=name) for name, message in resources]
-        self.server.push_now(self._store.set("all", Snapshot.of(packed)))
+        self.server.push_now(self._store.set("all", Snapshot.build(packed)))
 
     def nacks(self, type_url: str) -> list[str]:
         """Return why clients refuse the newest resources of a type."""

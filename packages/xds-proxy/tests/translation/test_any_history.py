@@ -115,7 +115,7 @@ class History:
             needs_push=self._store.needs_push,
             config=CONFIG,
         )
-        self._server.mark_ready()
+        self._server.set_ready()
         self._resources: dict[tuple[str, str], str] = {}
         self._wanted: dict[str, Wanted] = {}
         self._requests: asyncio.Queue[bytes] = asyncio.Queue()
@@ -223,7 +223,7 @@ class History:
             data = body(type_url, name, content)
             version = f"{name}-{content}"
             resources.append(Resource(name=name, type_url=type_url, body=data, version=version))
-        self._server.push_now(self._store.set("model", Snapshot.of(resources)))
+        self._server.push_now(self._store.set("model", Snapshot.build(resources)))
 
     async def _connect(self) -> None:
         while True:

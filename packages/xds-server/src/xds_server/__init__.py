@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from xds_server.protocol._watch import Watch
     from xds_server.pushing._push_request import ConfigKey, PushRequest, Updates
     from xds_server.sources._connected_clients import ConnectedClients
-    from xds_server.sources._generated import Basis, Generated
+    from xds_server.sources._generated import EditBase, Generated
     from xds_server.sources._generator import Client, ClientObserver, Generator
     from xds_server.sources._linear_store import LinearStore
     from xds_server.sources._mux import Mux
@@ -44,8 +44,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     # what is served
-    "Basis",
     "ClientObserver",
+    "EditBase",
     "Generated",
     "Generator",
     "Resource",
@@ -109,7 +109,7 @@ _LOADED_WHEN_USED = {
     "Admission": "streams._admission",
     "Admit": "streams._admission",
     "answer_rest": "transport._fetch",
-    "Basis": "sources._generated",
+    "EditBase": "sources._generated",
     "Bound": "transport._listeners",
     "ByIdentity": "protocol._by_identity",
     "Client": "sources._generator",

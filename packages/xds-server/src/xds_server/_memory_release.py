@@ -54,14 +54,14 @@ class MemoryRelease:
         self._clients = clients
         self._most = max(self._most, clients)
         self._many_gone = self._most - clients >= max(_FEWEST_CLIENTS, self._most / 2)
-        self._changed()
+        self._on_change()
 
-    def pushed(self) -> None:
+    def on_push(self) -> None:
         """Take note of a push to the clients."""
         self._used = True
-        self._changed()
+        self._on_change()
 
-    def _changed(self) -> None:
+    def _on_change(self) -> None:
         self._changed_at = self._clock.monotonic()
         worth_it = self._many_gone or (self._used and self._clients >= _FEWEST_CLIENTS)
         if worth_it and self._quiet_s is not None:

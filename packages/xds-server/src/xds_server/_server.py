@@ -91,7 +91,7 @@ def _always(_client: object, _request: PushRequest) -> bool:
 
 
 class XdsServer(Generic[C]):
-    """Serves what its generators make, and pushes it again when told of a change.
+    """Serves what its generators make, and pushes it again when notified of a change.
 
     `generators` has one for each type URL served; `admit` decides over new streams. On a change
     `build` is called first, once, to bring the generators' state up to date; then every client
@@ -139,7 +139,7 @@ class XdsServer(Generic[C]):
             pending_writes=lambda: self._pending_writes.bytes,
             kept_bytes=lambda: self._kept.bytes,
         )
-        self._kept = KeptBytes(KeptLimits.of(config), on_over=self._metrics.over_limit.inc)
+        self._kept = KeptBytes(KeptLimits.from_config(config), on_over=self._metrics.over_limit.inc)
         self._work_share = WorkShare(clock)
         self._needs_push = NeedsPush(needs_push, metrics=self._metrics)
         self._bad_requests = BadRequests(self._metrics, clock=clock)
@@ -161,7 +161,7 @@ class XdsServer(Generic[C]):
             ),
             refusals=RefusalLog(clock),
             kept=self._kept,
-            on_refused=self._bad_requests.record,
+            on_refusal=self._bad_requests.record,
             work_share=self._work_share,
         )
         self._observer = observer
@@ -200,8 +200,8 @@ class XdsServer(Generic[C]):
         """Return how many changes came in, and how many of them are done with."""
         return self._updates
 
-    def mark_ready(self) -> None:
-        """Take note that the first state is complete; before that, streams get UNAVAILABLE."""
+    def set_ready(self) -> None:
+        """Say that the first state is complete; before that, streams get UNAVAILABLE."""
         self._opener.ready = True
 
     def clients(self) -> tuple[ClientStatus, ...]:
@@ -236,7 +236,7 @@ class XdsServer(Generic[C]):
         """Serve one stream, given a way to read its messages and a way to write.
 
         `type_url` is set for the services of one type. `taken` returns how many bytes the client
-        has taken so far, if that is known: one that reads a large response slowly is then told from
+        has taken so far, if that is known, which tells a slow reader of a large response from
         one that does not read. Raises `Refused` with the status that the stream is to end with.
         """
         await self._opener.wait_for_rate()
@@ -262,10 +262,10 @@ class XdsServer(Generic[C]):
         gauge.inc()
         logged: LoggedStream | None = None
         try:
-            self._observe_opened(connection.client, peer=peer_label, address=address)
+            self._observe_open(connection.client, peer=peer_label, address=address)
             subject = subject_of(node, peer_label)
-            logged = self._client_log.connected(subject, connection.log_facts())
-            self._push_to_watchers(self._client_observers.connected(connection.client))
+            logged = self._client_log.on_connect(subject, connection.log_facts())
+            self._push_to_watchers(self._client_observers.on_connect(connection.client))
             await connection.run(read, write, taken)
         except BadRequest as bad:
             self._bad_requests.record(bad, peer_label, client=connection.client.id)
@@ -275,29 +275,29 @@ class XdsServer(Generic[C]):
             del self._connections[connection.client.id]
             self._memory.count(len(self._connections))
             self._pushes_waiting.discard(connection)
-            self._opener.closed(connection)
+            self._opener.on_close(connection)
             if logged is not None:
-                self._client_log.disconnected(logged, connection.log_facts())
-            self._push_to_watchers(self._client_observers.disconnected(connection.client))
-            self._observer.closed(connection.client)
+                self._client_log.on_disconnect(logged, connection.log_facts())
+            self._push_to_watchers(self._client_observers.on_disconnect(connection.client))
+            self._observer.on_close(connection.client)
 
-    def _observe_opened(self, client: Client[C], *, peer: str, address: str) -> None:
-        """Tell the observer of an admitted client, which it may refuse: then it raises `Refused`.
+    def _observe_open(self, client: Client[C], *, peer: str, address: str) -> None:
+        """Call the observer for an admitted client, which it may refuse: then it raises `Refused`.
 
         A client that is refused will be back, again and again. So its streams have no lines of
         their own, but those of the refusal.
         """
         try:
-            self._observer.opened(client)
+            self._observer.on_open(client)
         except Refused as refused:
-            self._opener.refused(client.node, refused, peer=peer, address=address)
+            self._opener.on_refusal(client.node, refused, peer=peer, address=address)
             raise
-        self._opener.accepted(client.node, peer=peer)
+        self._opener.on_admission(client.node, peer=peer)
 
     async def admit_client(self, node: Node | None, peer: Peer) -> Client[C]:
         """Ask `admit` about a client outside of any stream. Raises `Refused`."""
         client = await self._opener.admit_client(node, peer)
-        self._opener.accepted(client.node, peer=holder_of((), peer))
+        self._opener.on_admission(client.node, peer=holder_of((), peer))
         return client
 
     def generate(self, client: Client[C], watch: Watch) -> Generated | None:
@@ -309,7 +309,7 @@ class XdsServer(Generic[C]):
 
     def identifier(self) -> str:
         """Return what an answer outside of any stream names as its control plane."""
-        return self._dependencies.descriptions.of(None).identifier
+        return self._dependencies.descriptions.describe(None).identifier
 
     def sent_to(self, client_id: str) -> Mapping[str, tuple[Resource, ...]]:
         """Return the resources that a connected client has, by type; secrets are among them.
@@ -371,7 +371,7 @@ class XdsServer(Generic[C]):
         self._next_version()
         for trigger in request.triggers or ("unknown",):
             self._metrics.triggers.inc(trigger)
-        self._memory.pushed()
+        self._memory.on_push()
         concerned = [c for c in self._connections.values() if self._needs_push(c, request)]
         for connection in concerned:
             self._pushes_waiting.enqueue(connection, request)

@@ -129,7 +129,7 @@ class SotwClient(_Client):
             type_url=message.type_url,
             nonce=message.nonce,
             version=message.version_info,
-            resources=dict(_unwrapped(message.resources)),
+            resources=dict(_unwrap(message.resources)),
             data=data,
         )
 
@@ -388,7 +388,7 @@ def _watch(type_url: str, names: Collection[str]) -> Watch:
     return Watch(type_url=type_url, names=frozenset(names), wildcard=not names or "*" in names)
 
 
-def _unwrapped(resources: Iterable[any_pb2.Any]) -> Iterable[tuple[str, bytes]]:
+def _unwrap(resources: Iterable[any_pb2.Any]) -> Iterable[tuple[str, bytes]]:
     for resource in resources:
         if resource.type_url == RESOURCE_WRAPPER:
             wrapper = discovery_pb2.Resource.FromString(resource.value)

@@ -131,7 +131,7 @@ async def test_a_slot_that_was_given_back_does_not_come_back_again(
 
 async def test_who_is_not_written_to_takes_no_slot(slots_made: list[Slots]) -> None:
     slots_made.append(slots := Slots(1))
-    PushThrottle.unlimited().release()
+    PushThrottle.unlimited_permit().release()
     (await slots.acquire()).release()
 
 

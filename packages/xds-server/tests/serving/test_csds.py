@@ -21,7 +21,7 @@ async def test_it_says_what_was_accepted_refused_and_not_found(state: State, mak
     server: XdsServer[None] = XdsServer(
         {types.LISTENER: state, types.ROUTE: state}, admit=admit_all
     )
-    server.mark_ready()
+    server.set_ready()
     handlers = [ClientStatusHandler(server)]
     async with serving(server, [PlainListener()], extra_handlers=handlers) as bound:
         async with (

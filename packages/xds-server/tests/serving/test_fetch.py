@@ -24,7 +24,7 @@ def server(state: State) -> XdsServer[None]:
     server: XdsServer[None] = XdsServer(
         {types.CLUSTER: state, types.ENDPOINT: state}, admit=admit_all
     )
-    server.mark_ready()
+    server.set_ready()
     return server
 
 

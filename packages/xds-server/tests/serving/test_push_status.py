@@ -59,7 +59,7 @@ def new_server(state: State, **options: Any) -> XdsServer[None]:
         admit=admit_all,
         **options,
     )
-    server.mark_ready()
+    server.set_ready()
     return server
 
 
@@ -160,7 +160,7 @@ class Watcher(NullObserver):
     def __init__(self) -> None:
         self.responses: list[Response] = []
 
-    def sent(self, _client: Client[object], response: Response, /) -> None:
+    def on_response(self, _client: Client[object], response: Response, /) -> None:
         """Keep one."""
         self.responses.append(response)
 

@@ -53,7 +53,7 @@ def new_server(state: State, **options: Any) -> XdsServer[Any]:
         config=ServerConfig(debounce_quiet_s=0.01),
         **options,
     )
-    server.mark_ready()
+    server.set_ready()
     return server
 
 

@@ -46,12 +46,12 @@ class Follows:
         self.told: list[str] = []
         self._fails = fails
 
-    def connected(self, client: Client[Any], /) -> None:
+    def on_connect(self, client: Client[Any], /) -> None:
         self.told.append(f"{client.id} came")
         if self._fails:
             raise RuntimeError("a fault of the generator's")
 
-    def disconnected(self, client: Client[Any], /) -> None:
+    def on_disconnect(self, client: Client[Any], /) -> None:
         self.told.append(f"{client.id} went")
 
     def generate(self, *_: Any) -> None:
@@ -108,7 +108,7 @@ async def test_a_generator_that_fails_when_told_costs_no_stream(
 
 
 class Refuses(NullObserver):
-    def opened(self, _client: Client[object], /) -> None:
+    def on_open(self, _client: Client[object], /) -> None:
         raise Refused(grpc.StatusCode.PERMISSION_DENIED, "not today")
 
 

@@ -36,7 +36,7 @@ def test_an_edited_answer_is_the_whole_one(
                 content.pop(name, None)
             else:
                 content[name] = version
-        edited = answer.basis().edited(
+        edited = answer.edit_base().apply(
             [resource(name, version) for name, version in edit.items() if version is not None],
             [name for name, version in edit.items() if version is None],
         )
@@ -66,7 +66,7 @@ def test_an_edited_answer_is_the_whole_one(
 
 def test_a_resource_of_the_same_version_is_not_new() -> None:
     first = made({"a": "1", "b": "1"})
-    edited = first.basis().edited([resource("a", "1"), resource("b", "2")])
+    edited = first.edit_base().apply([resource("a", "1"), resource("b", "2")])
     assert edited is not None
     new, gone = first.by_name().difference(edited.by_name(), complete=True)
     assert (list(new), gone) == (["b"], frozenset())
@@ -75,19 +75,19 @@ def test_a_resource_of_the_same_version_is_not_new() -> None:
 
 def test_an_answer_that_no_client_has_is_not_held() -> None:
     first = made({"a": "1"})
-    basis = first.basis()
-    held_before = basis.is_held
+    base = first.edit_base()
+    held_before = base.is_held
     del first
     gc.collect()
-    assert (held_before, basis.is_held) == (True, False)
-    assert basis.edited([resource("a", "2")]) is None
+    assert (held_before, base.is_held) == (True, False)
+    assert base.apply([resource("a", "2")]) is None
 
 
 def test_an_answer_that_comes_back_to_what_a_client_has_is_the_same_mapping() -> None:
     first = made({"a": "1", "b": "1"})
-    second = first.basis().edited([resource("a", "2")])
+    second = first.edit_base().apply([resource("a", "2")])
     assert second is not None
-    third = second.basis().edited([resource("a", "1")])
+    third = second.edit_base().apply([resource("a", "1")])
     assert third is not None
     assert third.by_name() is first.by_name()
     new, gone = second.by_name().difference(third.by_name(), complete=True)

@@ -39,7 +39,7 @@ def store() -> SnapshotStore[None]:
 
 def serve(store: SnapshotStore[None]) -> XdsServer[None]:
     server = XdsServer(store.generators(), admit=admit_all, needs_push=store.needs_push)
-    server.mark_ready()
+    server.set_ready()
     return server
 
 
@@ -51,21 +51,21 @@ async def test_a_client_without_a_snapshot_waits_for_one(
         client = SotwClient(wire, node_id="n")
         await client.subscribe(CDS)
         await client.subscribe(EDS, "a")
-        server.push_now(store.set("n", Snapshot.of([make.cluster("a"), make.endpoints("a")])))
+        server.push_now(store.set("n", Snapshot.build([make.cluster("a"), make.endpoints("a")])))
         assert {(await client.next()).type_url for _ in range(2)} == {CDS, EDS}
 
 
 async def test_a_snapshot_reaches_its_group_only(store: SnapshotStore[None], make: Make) -> None:
     server = serve(store)
     for group in "xy":
-        store.set(group, Snapshot.of([make.listener("l")], version="1"))
+        store.set(group, Snapshot.build([make.listener("l")], version="1"))
     async with server.running(), in_memory(server) as wire_x, in_memory(server) as wire_y:
         x, y = SotwClient(wire_x, node_id="x"), SotwClient(wire_y, node_id="y")
         for client in (x, y):
             await client.subscribe(LDS)
             assert (await client.next()).version == "1"
         for version, group in (("2", "x"), ("3", "y")):
-            snapshot = Snapshot.of([make.listener("l", change=int(version))], version=version)
+            snapshot = Snapshot.build([make.listener("l", change=int(version))], version=version)
             server.push_now(store.set(group, snapshot))
         assert (await x.next()).version == "2"
         assert (await y.next()).version == "3"
@@ -76,7 +76,7 @@ async def test_a_request_that_names_part_of_a_snapshot_gets_that_part(
     store: SnapshotStore[None], make: Make, *, delta: bool
 ) -> None:
     server = serve(store)
-    store.set("n", Snapshot.of([make.endpoints(name) for name in "abc"]))
+    store.set("n", Snapshot.build([make.endpoints(name) for name in "abc"]))
     async with server.running(), in_memory(server, delta=delta) as wire:
         client = (DeltaClient if delta else SotwClient)(wire, node_id="n")
         await client.subscribe(EDS, "a", "missing")
@@ -91,12 +91,12 @@ async def test_a_resource_that_left_a_snapshot_is_removed(
     store: SnapshotStore[None], make: Make
 ) -> None:
     server = serve(store)
-    store.set("n", Snapshot.of([make.route("a"), make.route("b")]))
+    store.set("n", Snapshot.build([make.route("a"), make.route("b")]))
     async with server.running(), in_memory(server, delta=True) as wire:
         client = DeltaClient(wire, node_id="n")
         await client.subscribe(RDS, "a", "b")
         await client.next()
-        server.push_now(store.set("n", Snapshot.of([make.route("a")])))
+        server.push_now(store.set("n", Snapshot.build([make.route("a")])))
         reply = await client.next()
         assert (set(reply.resources), reply.removed) == (set[str](), frozenset({"b"}))
 
@@ -105,7 +105,7 @@ async def test_types_of_a_snapshot_come_in_order(store: SnapshotStore[None], mak
     server = serve(store)
 
     def snapshot(change: int) -> Snapshot:
-        return Snapshot.of(
+        return Snapshot.build(
             [
                 make.route("r", change=change),
                 make.listener("l", change=change),
@@ -126,11 +126,11 @@ async def test_types_of_a_snapshot_come_in_order(store: SnapshotStore[None], mak
 
 
 def test_a_snapshot_says_what_does_not_fit(make: Make) -> None:
-    fitting = Snapshot.of(
+    fitting = Snapshot.build(
         [make.cluster("a"), make.endpoints("a"), make.cluster("static", eds=False)]
     )
     assert fitting.problems() == ()
-    unfit = Snapshot.of([make.cluster("a"), make.endpoints("b"), make.route("r")])
+    unfit = Snapshot.build([make.cluster("a"), make.endpoints("b"), make.route("r")])
     assert unfit.problems() == (
         "endpoints 'a' are missing, a cluster needs them",
         "endpoints 'b' belong to no cluster",
@@ -139,8 +139,8 @@ def test_a_snapshot_says_what_does_not_fit(make: Make) -> None:
 
 
 def test_a_snapshot_knows_the_routes_of_its_listeners(make: Make) -> None:
-    assert Snapshot.of([make.http_listener("l", route="r"), make.route("r")]).problems() == ()
-    assert Snapshot.of([make.http_listener("l", route="r")]).problems() == (
+    assert Snapshot.build([make.http_listener("l", route="r"), make.route("r")]).problems() == ()
+    assert Snapshot.build([make.http_listener("l", route="r")]).problems() == (
         "routes 'r' are missing, a listener needs them",
     )
 
@@ -165,15 +165,15 @@ def scope(route: str) -> Resource:
 
 def test_a_snapshot_knows_the_routes_of_scopes(make: Make) -> None:
     routes = make.route("r")
-    assert Snapshot.of([scoped_listener(), scope("r"), routes]).problems() == ()
-    assert Snapshot.of([scoped_listener(inline_route="r"), routes]).problems() == ()
-    assert Snapshot.of([scoped_listener(), scope("r")]).problems() == (
+    assert Snapshot.build([scoped_listener(), scope("r"), routes]).problems() == ()
+    assert Snapshot.build([scoped_listener(inline_route="r"), routes]).problems() == ()
+    assert Snapshot.build([scoped_listener(), scope("r")]).problems() == (
         "routes 'r' are missing, a scoped route needs them",
     )
-    assert Snapshot.of([scoped_listener(inline_route="r")]).problems() == (
+    assert Snapshot.build([scoped_listener(inline_route="r")]).problems() == (
         "routes 'r' are missing, a listener needs them",
     )
-    assert Snapshot.of([scope("r"), routes]).problems() == (
+    assert Snapshot.build([scope("r"), routes]).problems() == (
         "scoped routes 's' belong to no listener",
     )
 
@@ -222,7 +222,7 @@ async def test_a_linear_store_wakes_watchers_of_names_prefixes_and_everything(
 ) -> None:
     store = LinearStore(LDS, [make.listener("x/a"), make.listener("y/a")])
     server: XdsServer[None] = XdsServer({LDS: store}, admit=admit_all)
-    server.mark_ready()
+    server.set_ready()
     kind = DeltaClient if delta else SotwClient
     async with (
         server.running(),
@@ -273,7 +273,7 @@ async def test_a_server_is_not_moved_by_what_changes_nothing(make: Make) -> None
         return True
 
     server: XdsServer[None] = XdsServer({EDS: store}, admit=admit_all, needs_push=needs_push)
-    server.mark_ready()
+    server.set_ready()
     async with server.running(), in_memory(server, delta=True) as wire:
         client = DeltaClient(wire, node_id="n")
         await client.subscribe(EDS, "a")
@@ -297,7 +297,7 @@ def test_another_ttl_is_a_change(make: Make) -> None:
 async def test_a_linear_store_may_say_its_version(make: Make) -> None:
     store = LinearStore(EDS, [make.endpoints("a")], version="seven")
     server: XdsServer[None] = XdsServer({EDS: store}, admit=admit_all)
-    server.mark_ready()
+    server.set_ready()
     async with server.running(), in_memory(server) as wire:
         client = SotwClient(wire, node_id="n")
         await client.subscribe(EDS, "a")

@@ -45,7 +45,7 @@ async def witnessed(
     server: XdsServer[None] = XdsServer(
         {CDS: state, types.LISTENER: state}, admit=admit_all, config=ServerConfig(**config)
     )
-    server.mark_ready()
+    server.set_ready()
     async with serving(server, [PlainListener()]) as bound:
         address = bound.addresses[0]
         async with over_grpc(address) as wire:

@@ -58,7 +58,7 @@ def new_server(state: State, registry: CollectorRegistry) -> XdsServer[None]:
         config=SMALL,
         registry=registry,
     )
-    server.mark_ready()
+    server.set_ready()
     return server
 
 

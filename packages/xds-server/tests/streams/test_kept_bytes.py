@@ -262,7 +262,7 @@ async def test_a_caller_without_identity_is_told_by_its_address_once_in_the_log(
     server: XdsServer[None] = XdsServer(
         {types.ENDPOINT: state}, admit=admit_all, config=limits(identity=100), registry=registry
     )
-    server.mark_ready()
+    server.set_ready()
     path, kind = (ADS_DELTA, DeltaClient) if dialect == DELTA else (ADS_SOTW, SotwClient)
     async with serving(server, [PlainListener()]) as bound, AsyncExitStack() as stack:
         for number in range(6):

@@ -33,22 +33,22 @@ class Stream:
 def test_the_last_stream_counts_whether_it_has_ended_or_not(clock: ManualClock) -> None:
     last = LastClusters(clock=clock)
     first, second, third = Stream("a"), Stream("b"), Stream("c")
-    assert last.opened("n", first) == NO_CLUSTERS
-    assert last.opened("n", second) == first.client_clusters()
-    last.closed("n", first)  # noticed late
-    last.closed("n", second)
-    assert last.opened("other", third) == NO_CLUSTERS
-    assert last.opened("n", third) == second.client_clusters()
+    assert last.on_open("n", first) == NO_CLUSTERS
+    assert last.on_open("n", second) == first.client_clusters()
+    last.on_close("n", first)  # noticed late
+    last.on_close("n", second)
+    assert last.on_open("other", third) == NO_CLUSTERS
+    assert last.on_open("n", third) == second.client_clusters()
 
 
 def test_only_so_many_nodes_are_remembered(clock: ManualClock) -> None:
     last = LastClusters(clock=clock)
     for number in range(1001):
         stream = Stream("a")
-        last.opened(f"{number}", stream)
-        last.closed(f"{number}", stream)
-    assert last.opened("0", Stream()) == NO_CLUSTERS
-    assert last.opened("1", Stream()).clusters
+        last.on_open(f"{number}", stream)
+        last.on_close(f"{number}", stream)
+    assert last.on_open("0", Stream()) == NO_CLUSTERS
+    assert last.on_open("1", Stream()).clusters
 
 
 async def test_who_does_not_come_back_is_forgotten(clock: ManualClock) -> None:
@@ -56,14 +56,14 @@ async def test_who_does_not_come_back_is_forgotten(clock: ManualClock) -> None:
     running = asyncio.create_task(last.run())
     for name in ("early", "late"):
         stream = Stream("a")
-        last.opened(name, stream)
-        last.closed(name, stream)
+        last.on_open(name, stream)
+        last.on_close(name, stream)
         await clock.advance(100.0)
     assert len(last) == 2
     await clock.advance(150.0)
     assert len(last) == 1
-    assert last.opened("early", Stream()) == NO_CLUSTERS
-    assert last.opened("late", Stream()).clusters
+    assert last.on_open("early", Stream()) == NO_CLUSTERS
+    assert last.on_open("late", Stream()).clusters
     running.cancel()
     await asyncio.wait([running])
 
@@ -71,7 +71,7 @@ async def test_who_does_not_come_back_is_forgotten(clock: ManualClock) -> None:
 async def test_a_server_remembers_from_one_stream_to_the_next(state: State, make: Make) -> None:
     state.set(make.cluster("a", eds=False), make.cluster("b", eds=False))
     server: XdsServer[None] = XdsServer({types.CLUSTER: state}, admit=admit_all)
-    server.mark_ready()
+    server.set_ready()
     async with server.running():
         async with in_memory(server) as wire:
             first = SotwClient(wire, node_id="n")

@@ -59,7 +59,7 @@ class Watched:
         self.server: XdsServer[None] = XdsServer(
             {types.CLUSTER: state}, admit=self._admit, config=config
         )
-        self.server.mark_ready()
+        self.server.set_ready()
 
     async def _admit(self, node: Node, _peer: Peer) -> Admission[None]:
         self.admitted.append(node.id)

@@ -51,7 +51,7 @@ def client() -> Client:
 
 def test_without_a_reason_nothing_is_waited_for(client: Client, make: Make) -> None:
     for type_url in (CDS, LDS):
-        client.subscribe(type_url).record_sent(nonce="1", version="1", now=client.now)
+        client.subscribe(type_url).record_response(nonce="1", version="1", now=client.now)
     client.begin(make.http_listener("l", route="r"))  # it asks for no routes at all
 
     waits = client.waits
@@ -64,8 +64,8 @@ def test_without_a_reason_nothing_is_waited_for(client: Client, make: Make) -> N
 def test_answers_are_waited_for_as_long_as_the_server_holds() -> None:
     client = Client(hold_until_ack_s=15.0)
     clusters, listeners = client.subscribe(CDS), client.subscribe(LDS)
-    clusters.record_sent(nonce="1", version="1", now=client.now)
-    listeners.record_sent(nonce="2", version="1", now=client.now)
+    clusters.record_response(nonce="1", version="1", now=client.now)
+    listeners.record_response(nonce="2", version="1", now=client.now)
     listeners.record_ack(now=client.now)
 
     assert client.waits.for_answer(CDS)
@@ -82,7 +82,7 @@ def test_endpoints_of_new_clusters_are_waited_for_and_then_given_up(
     client: Client, make: Make
 ) -> None:
     client.subscribe(EDS, "c")
-    client.warming.clusters_sent({"c": make.cluster("c")})
+    client.warming.on_clusters({"c": make.cluster("c")})
 
     assert client.waits.for_endpoints()
     assert list(client.waits.due_times()) == [105.0]
@@ -99,10 +99,10 @@ def test_endpoints_of_new_clusters_are_waited_for_and_then_given_up(
 
 def test_endpoints_that_come_end_the_wait(client: Client, make: Make) -> None:
     client.subscribe(EDS, "c")
-    client.warming.clusters_sent({"c": make.cluster("c")})
+    client.warming.on_clusters({"c": make.cluster("c")})
     assert client.waits.for_endpoints()
 
-    client.warming.endpoints_sent({"c"})
+    client.warming.on_endpoints({"c"})
     assert not client.waits.for_endpoints()
     assert list(client.waits.due_times()) == []
 
@@ -139,7 +139,7 @@ def test_each_wait_has_all_of_its_time(client: Client, make: Make) -> None:
     client.subscribe(RDS, "known")
     client.subscribe(EDS, "c")
     client.begin(make.http_listener("l", route="new"))
-    client.warming.clusters_sent({"c": make.cluster("c")})
+    client.warming.on_clusters({"c": make.cluster("c")})
     assert client.waits.for_endpoints()
 
     client.now = 105.0

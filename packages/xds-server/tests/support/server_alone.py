@@ -30,7 +30,7 @@ async def main(certificate: list[Path]) -> None:
     server: XdsServer[None] = XdsServer(
         {types.CLUSTER: state}, admit=admit_all, config=ServerConfig()
     )
-    server.mark_ready()
+    server.set_ready()
     listener: Listener = PlainListener()
     if certificate:
         chain, key, roots = certificate

@@ -145,11 +145,11 @@ class Core:
         )
         self.stream.identifier = "test"
         if self._delta:
-            self.stream.in_doubt = self._endpoints_in_doubt.opened(
+            self.stream.in_doubt = self._endpoints_in_doubt.on_open(
                 self.client.node.id, self.stream.warming
             )
         else:
-            self.stream.before = self._last_clusters.opened(self.client.node.id, self.stream)
+            self.stream.before = self._last_clusters.on_open(self.client.node.id, self.stream)
         self._pushing: Iterator[Any] = iter(())
         self._stuck = False
 

@@ -37,10 +37,10 @@ class Watcher(NullObserver):
         self._moved = asyncio.Event()
         self.sent_of: list[str] = []
 
-    def received(self, _client: Client[object], _request: Any, /) -> None:
+    def on_request(self, _client: Client[object], _request: Any, /) -> None:
         self._moved.set()
 
-    def sent(self, _client: Client[object], response: Any, /) -> None:
+    def on_response(self, _client: Client[object], response: Any, /) -> None:
         self.sent_of.append(response.type_url)
         self._moved.set()
 
@@ -109,7 +109,7 @@ async def mesh(request: Any, state: State, tmp_path: Path, real_envoy: Any) -> A
         config=ServerConfig(debounce_quiet_s=0.001, drain_time_s=0.0),
         observer=watcher,
     )
-    server.mark_ready()
+    server.set_ready()
     path = tmp_path / "xds.sock"
     async with real_envoy.upstream() as upstream, serving(server, [UnixListener(path=path)]):
         resources = real_envoy.resources(request.param, upstream)

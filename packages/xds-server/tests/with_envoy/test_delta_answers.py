@@ -31,10 +31,10 @@ class Watcher(NullObserver):
     requested: list[str] = field(default_factory=list)
     sent_of: list[str] = field(default_factory=list)
 
-    def received(self, _client: Client[Any], request: SotwRequest | DeltaRequest) -> None:
+    def on_request(self, _client: Client[Any], request: SotwRequest | DeltaRequest) -> None:
         self.requested.append(request.type_url)
 
-    def sent(self, _client: Client[Any], response: Response) -> None:
+    def on_response(self, _client: Client[Any], response: Response) -> None:
         self.sent_of.append(response.type_url)
 
 
@@ -42,7 +42,7 @@ class Watcher(NullObserver):
 async def served(store: SnapshotStore[None], port: int) -> AsyncIterator[tuple[Any, Watcher]]:
     watcher = Watcher()
     server: XdsServer[None] = XdsServer(store.generators(), admit=admit_all, observer=watcher)
-    server.mark_ready()
+    server.set_ready()
     async with serving(server, [PlainListener(port=port)]):
         yield server, watcher
 
@@ -56,7 +56,7 @@ async def test_a_cluster_without_endpoints_does_not_wait_for_them(real_envoy: An
     port = find_free_port()
     resources = real_envoy.resources("delta", 1)
     store: SnapshotStore[None] = SnapshotStore()
-    store.set("envoy", Snapshot.of([resources.cluster("lonely")]))
+    store.set("envoy", Snapshot.build([resources.cluster("lonely")]))
 
     async def known() -> str:
         _, clusters = await real_envoy.get("/clusters", admin=True)
@@ -76,7 +76,7 @@ async def test_endpoints_that_envoy_has_are_not_sent_when_it_comes_back(real_env
         store: SnapshotStore[None] = SnapshotStore()
 
         def everything(generation: int) -> Snapshot:
-            return Snapshot.of(
+            return Snapshot.build(
                 [
                     resources.cluster("web"),
                     resources.endpoints("web"),

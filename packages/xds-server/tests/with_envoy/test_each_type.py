@@ -64,7 +64,7 @@ async def test_everything_is_replaced_in_steps_without_an_error(
     server: XdsServer[None] = XdsServer(
         dict.fromkeys(kinds, state), admit=admit_all, config=ServerConfig(drain_time_s=0.0)
     )
-    server.mark_ready()
+    server.set_ready()
     path = tmp_path / "xds.sock"
     listening: Any = (
         rest_server(server, path) if mode == "rest" else serving(server, [UnixListener(path=path)])

@@ -67,7 +67,7 @@ async def test_nothing_fails_and_nothing_old_stays(
     # Longer than Envoy takes: it begins when a listener is ready, which we do not hear of.
     config = ServerConfig(drain_time_s=DRAIN_S + LATE_S)
     server: XdsServer[None] = XdsServer(dict.fromkeys(kinds, state), admit=admit_all, config=config)
-    server.mark_ready()
+    server.set_ready()
     path = tmp_path / "xds.sock"
 
     async def generation() -> str:

@@ -66,7 +66,7 @@ def snapshot(port: int) -> Snapshot:
         ("cluster", cluster),
         ("shard", endpoints),
     ]
-    return Snapshot.of(Resource.pack(message, name=name) for name, message in named)
+    return Snapshot.build(Resource.pack(message, name=name) for name, message in named)
 
 
 class Says(grpc.GenericRpcHandler):  # type: ignore[type-arg]
@@ -142,7 +142,7 @@ async def followed(listener: Listener, *command: str | Path) -> AsyncIterator[Gr
     """A client that resolved `web` and followed it to another port."""
     store: SnapshotStore[None] = SnapshotStore()
     server = XdsServer(store.generators(), admit=admit_all, needs_push=store.needs_push)
-    server.mark_ready()
+    server.set_ready()
     async with backend(b"one") as one, backend(b"two") as two:
         store.set("grpc", snapshot(one))
         async with (

@@ -33,7 +33,7 @@ PATIENCE_S = 120
 
 def snapshot(version: str) -> Snapshot:
     padding = version * (SIZE // 10)
-    return Snapshot.of(
+    return Snapshot.build(
         [
             Resource.pack(cluster_pb2.Cluster(name=f"{n}", alt_stat_name=padding), name=f"{n}")
             for n in range(10)
@@ -64,7 +64,7 @@ async def large(
     server = XdsServer(
         store.generators(), admit=admit_all, needs_push=store.needs_push, config=config
     )
-    server.mark_ready()
+    server.set_ready()
     peak = Peak(server)
     async with serving(server, [PlainListener()]) as bound:
         watching = asyncio.create_task(peak.watch())

@@ -57,13 +57,13 @@ class Sent(NullObserver):
     def __init__(self) -> None:
         self.to: Counter[str] = Counter()
 
-    def sent(self, client: Client[object], _response: Response, /) -> None:
+    def on_response(self, client: Client[object], _response: Response, /) -> None:
         self.to[client.node.id] += 1
 
 
 def new_server(state: State, **options: Any) -> XdsServer[None]:
     server: XdsServer[None] = XdsServer({CDS: state}, admit=admit_all, **options)
-    server.mark_ready()
+    server.set_ready()
     return server
 
 
@@ -149,7 +149,7 @@ async def test_a_caller_that_fills_the_room_and_does_not_read_holds_up_no_caller
     server: XdsServer[None] = XdsServer(
         {CDS: state}, admit=admit_by_node, config=config, clock=ManualClock()
     )
-    server.mark_ready()
+    server.set_ready()
     async with serving(server, [PlainListener()]) as bound:
         address = bound.addresses[0]
         async with http2(address, window=0) as deaf, http2(address, window=16 * size) as reader:

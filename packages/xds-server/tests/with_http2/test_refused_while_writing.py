@@ -51,7 +51,7 @@ async def test_a_client_that_reads_on_gets_the_response_and_then_the_status(
 ) -> None:
     state.set(make.cluster("a"))
     server: XdsServer[None] = XdsServer({types.CLUSTER: state}, admit=admit_all, config=CONFIG)
-    server.mark_ready()
+    server.set_ready()
     async with AsyncExitStack() as stack:
         bound = await stack.enter_async_context(serving(server, [PlainListener()]))
         client = await stack.enter_async_context(http2(bound.addresses[0], window=0))
@@ -75,7 +75,7 @@ async def test_a_client_that_does_not_read_is_disconnected_in_the_end(
     state.set(make.cluster("a"))
     config = ServerConfig(max_node_bytes=1000, send_timeout_s=0.2, slow_client_s=0.05)
     server: XdsServer[None] = XdsServer({types.CLUSTER: state}, admit=admit_all, config=config)
-    server.mark_ready()
+    server.set_ready()
     async with AsyncExitStack() as stack:
         bound = await stack.enter_async_context(serving(server, [PlainListener()]))
         client = await stack.enter_async_context(http2(bound.addresses[0], window=0))

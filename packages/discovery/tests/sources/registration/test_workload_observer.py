@@ -121,7 +121,7 @@ async def mesh(config_dir: Path) -> AsyncIterator[Mesh]:
         ),
     )
     made = Mesh(server, clock, store, files, sources, config_dir)
-    server.mark_ready()
+    server.set_ready()
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(server.running())
 

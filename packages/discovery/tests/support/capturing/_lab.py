@@ -288,7 +288,7 @@ class CaptureLab:
         authority = self.plane.authority
         secrets = WorkloadSecrets(authority, identity, authority.root_pem)
         server = XdsServer({type_urls.SECRET: secrets}, admit=_admit_all)
-        server.mark_ready()
+        server.set_ready()
         await self.stack.enter_async_context(serving(server, [UnixListener(path=path)]))
         return path
 

@@ -227,7 +227,7 @@ class Scene:
         authority = self.plane.authority
         secrets = WorkloadSecrets(authority, identity, authority.root_pem)
         server = XdsServer({type_urls.SECRET: secrets}, admit=_admit_all)
-        server.mark_ready()
+        server.set_ready()
         await self._stack.enter_async_context(serving(server, [UnixListener(path=path)]))
         return path
 

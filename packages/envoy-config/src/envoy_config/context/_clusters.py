@@ -32,7 +32,7 @@ from envoy_config.plan._traffic_policy import Policy, effective_policy
 from envoy_config.plan.capture._inbound import CapturedInbound
 from istio_config.kinds.mesh_config import TrafficPolicyMode
 from mesh_model import NO_RULES, DestinationRules, MeshModel, Rule, Scope, ScopeKey, Service
-from xds_server import Basis, Generated, Resource
+from xds_server import EditBase, Generated, Resource
 
 
 class _OfScope(NamedTuple):
@@ -73,7 +73,7 @@ class _Sent(NamedTuple):
 
     mark: object
     own: tuple[Resource, ...]
-    basis: Basis
+    base: EditBase
 
 
 class _Inbound(NamedTuple):
@@ -108,7 +108,7 @@ def _edited(sent: _Sent | None, found: _OutboundOf, own: tuple[Resource, ...]) -
         return None
     changed = (*edit.changed, *own)
     removed = edit.removed.union(each.name for each in sent.own)
-    return sent.basis.edited(changed, removed.difference(each.name for each in changed))
+    return sent.base.apply(changed, removed.difference(each.name for each in changed))
 
 
 _NOTHING = _OutboundOf({}, NO_RULES, {})
@@ -141,7 +141,7 @@ class Clusters:
 
     def scopes_held(self) -> frozenset[ScopeKey]:
         """Return the scopes of the proxies that were served, and of clients that have clusters."""
-        return frozenset(shape.scope for shape, sent in self._sent.known() if sent.basis.is_held)
+        return frozenset(shape.scope for shape, sent in self._sent.known() if sent.base.is_held)
 
     def adopt(self, before: "Clusters", change: ModelChange) -> None:
         """Take over the clusters that the change leaves as they are."""
@@ -150,7 +150,7 @@ class Clusters:
         touched = set(change.services.pairs.keys() - change.endpoints_only)
         self._of_service.adopt(before._of_service, change, but=touched)
         self._by_sni_of_service.adopt(before._by_sni_of_service, change, but=touched)
-        held = {shape for shape, sent in before._sent.known() if sent.basis.is_held}
+        held = {shape for shape, sent in before._sent.known() if sent.base.is_held}
         self._sent.remember(before._sent, where=held.__contains__)
         scopes = {_OfScope(each.scope, each.place, each.files) for each in held}
         self._outbound.remember(before._outbound, where=scopes.__contains__)
@@ -183,7 +183,7 @@ class Clusters:
             if generated is None:
                 outbound = chain.from_iterable(found.clusters.values())
                 generated = Generated(resources=(*outbound, *own))
-            return _Made(generated, _Sent(found.mark, own, generated.basis()))
+            return _Made(generated, _Sent(found.mark, own, generated.edit_base()))
 
         # Most workloads accept on the same ports as others do.
         content = _Content(found.mark, tuple((each.name, each.version) for each in own))

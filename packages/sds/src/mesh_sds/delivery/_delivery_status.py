@@ -87,16 +87,16 @@ class DeliveryStatus:
         self.refusals = 0
         """Responses refused, by streams that are gone too."""
 
-    def opened(self, client: Client[PeerCredentials | None], /) -> None:
+    def on_open(self, client: Client[PeerCredentials | None], /) -> None:
         """Begin with an empty status for a new stream."""
         self._streams[client.id] = _Stream(client)
 
-    def closed(self, client: Client[PeerCredentials | None], /) -> None:
+    def on_close(self, client: Client[PeerCredentials | None], /) -> None:
         """Forget a stream."""
         del self._streams[client.id]
         self._notify(client.id)
 
-    def sent(self, client: Client[PeerCredentials | None], response: Response, /) -> None:
+    def on_response(self, client: Client[PeerCredentials | None], response: Response, /) -> None:
         """Note a response that was sent."""
         stream = self._streams[client.id]
         now = self._now()
@@ -109,7 +109,7 @@ class DeliveryStatus:
             del stream.unanswered[next(iter(stream.unanswered))]
         self._notify(client.id)
 
-    def received(
+    def on_request(
         self, client: Client[PeerCredentials | None], request: SotwRequest | DeltaRequest, /
     ) -> None:
         """Note the names in a request, and the response that it acknowledges or refuses."""

@@ -107,9 +107,10 @@ class Metrics:
             buckets=_CONVERGENCE_S,
             registry=registry,
         )
-        self.inbound_updates = Count("pilot_inbound_updates", "Changes told, by reach.", "type")
+        self.inbound_updates = Count("pilot_inbound_updates", "Changes notified, by reach.", "type")
         self.committed_updates = Count(
-            "xds_server_committed_updates", "Changes told whose push was built, or failed to be."
+            "xds_server_committed_updates",
+            "Changes notified whose push was built, or failed to be.",
         )
         self.rejects = Count("pilot_total_xds_rejects", "Responses refused by clients.", "type")
         self.rejects_of = {
@@ -176,14 +177,14 @@ class Metrics:
         ):
             registry.register(count)
 
-    def sent(self, short: str, *, size: int, push_s: float, send_s: float) -> None:
+    def on_response(self, short: str, *, size: int, push_s: float, send_s: float) -> None:
         """Count a response of a type that went out."""
         self.push_time.labels(short).observe(push_s)
         self.send_time.observe(send_s)
         self.size.labels(short).observe(size)
         self.pushes.inc(short)
 
-    def rejected(self, short: str) -> None:
+    def on_nack(self, short: str) -> None:
         self.rejects.inc(short)
         if short in self.rejects_of:
             self.rejects_of[short].inc()

@@ -1,4 +1,4 @@
-"""Observers of streams: told of clients that come and go, of requests and of responses."""
+"""Observers of streams: called for clients that come and go, for requests and responses."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ C_contra = TypeVar("C_contra", contravariant=True)
 
 
 class StreamObserver(Protocol[C_contra]):
-    """Told of what streams do, as they do it. Synchronous, and quick: every stream waits for it.
+    """Called for what streams do, as they do it. Synchronous, and quick: every stream waits for it.
 
-    Raising `Refused` from `opened` or `received` ends the stream with that status; anything else
+    Raising `Refused` from `on_open` or `on_request` ends the stream with that status; anything else
     raised ends it with INTERNAL.
     """
 
-    def opened(self, client: Client[C_contra], /) -> None:
+    def on_open(self, client: Client[C_contra], /) -> None:
         """A client was admitted."""
         ...
 
-    def received(self, client: Client[C_contra], request: SotwRequest | DeltaRequest, /) -> None:
+    def on_request(self, client: Client[C_contra], request: SotwRequest | DeltaRequest, /) -> None:
         """A request came in, of a type that is served or of any other."""
         ...
 
-    def sent(self, client: Client[C_contra], response: Response, /) -> None:
+    def on_response(self, client: Client[C_contra], response: Response, /) -> None:
         """A response went out."""
         ...
 
-    def closed(self, client: Client[C_contra], /) -> None:
+    def on_close(self, client: Client[C_contra], /) -> None:
         """The stream is over."""
         ...
 
@@ -38,14 +38,14 @@ class StreamObserver(Protocol[C_contra]):
 class NullObserver:
     """An observer that does nothing; a base for observers of some of the events."""
 
-    def opened(self, client: Client[object], /) -> None:
+    def on_open(self, client: Client[object], /) -> None:
         """A client was admitted."""
 
-    def received(self, client: Client[object], request: SotwRequest | DeltaRequest, /) -> None:
+    def on_request(self, client: Client[object], request: SotwRequest | DeltaRequest, /) -> None:
         """A request came in."""
 
-    def sent(self, client: Client[object], response: Response, /) -> None:
+    def on_response(self, client: Client[object], response: Response, /) -> None:
         """A response went out."""
 
-    def closed(self, client: Client[object], /) -> None:
+    def on_close(self, client: Client[object], /) -> None:
         """The stream is over."""

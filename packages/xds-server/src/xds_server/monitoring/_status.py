@@ -13,7 +13,7 @@ _LONGEST_REASON = 4096
 """The characters that are kept of a client's error message."""
 
 
-def shortened(reason: str) -> str:
+def shorten(reason: str) -> str:
     """Return the beginning of a client's error message, and how much of it is left out."""
     left_out = len(reason) - _LONGEST_REASON
     if left_out <= 0:
@@ -62,7 +62,7 @@ class TypePush(msgspec.Struct, frozen=True, kw_only=True):
     """The numbers of resources of one type in one push to one client.
 
     `sent` were in its responses, also those that a state-of-the-world client had already; `removed`
-    are those that a delta client was told are gone; `unchanged` are the others that it has.
+    are those whose removal was sent to a delta client; `unchanged` are the others that it has.
     """
 
     sent: int

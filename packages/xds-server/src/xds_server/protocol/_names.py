@@ -33,7 +33,7 @@ def shared_names(names: frozenset[str]) -> frozenset[str]:
     return same
 
 
-def absent(names: Iterable[str], resources: Collection[Any]) -> frozenset[str]:
+def absent_names(names: Iterable[str], resources: Collection[Any]) -> frozenset[str]:
     """Return those of some names that are not among resources; it costs what the names are.
 
     A set's own `difference` looks at every resource.

@@ -13,7 +13,7 @@ from operator import is_not
 from typing import NamedTuple
 from weakref import WeakValueDictionary, ref
 
-from xds_server.protocol._names import NO_NAMES, absent
+from xds_server.protocol._names import NO_NAMES, absent_names
 from xds_server.protocol._resource import Resource
 
 _MOST_STEPS = 8
@@ -92,13 +92,13 @@ class ResourcesByName(dict[str, Resource]):
             return known.new, known.gone
         names = self._where_other(state) if isinstance(state, ResourcesByName) else None
         if names is None:
-            new = changed(state, self)
+            new = changed_resources(state, self)
             gone = frozenset(filterfalse(state.__contains__, self)) if complete else NO_NAMES
         else:
             here = sorted(name for name in names if name in state)
             some = {each: state[each] for each in here if _differs(self.get(each), state[each])}
             new = state if len(some) == len(state) else some
-            left = absent((name for name in names if name in self), state)
+            left = absent_names((name for name in names if name in self), state)
             gone = left if complete else NO_NAMES
         if isinstance(state, ResourcesByName) and new is not state:
             self._difference = _Difference(ref(state), complete, new, gone)
@@ -125,7 +125,7 @@ class ResourcesByName(dict[str, Resource]):
         self._successor = _Successor(dict(new), removed, ref(after))
         return after
 
-    def edited(self, changed: Iterable[Resource], removed: Iterable[str]) -> ResourcesByName:
+    def with_edit(self, changed: Iterable[Resource], removed: Iterable[str]) -> ResourcesByName:
         """Return these with some resources changed or new, and without `removed`.
 
         `difference` then looks at no others for clients that have these, or came of these.
@@ -206,7 +206,7 @@ def _hash_of(resource: Resource | None) -> int:
     return 0 if resource is None else hash((resource.name, resource.version))
 
 
-def changed(
+def changed_resources(
     state: Mapping[str, Resource], client_has: Mapping[str, Resource]
 ) -> Mapping[str, Resource]:
     """Return the resources of `state` that the client lacks; the same mapping if it lacks all."""
@@ -214,7 +214,7 @@ def changed(
         return NO_RESOURCES
     if not client_has:
         return state
-    # Most are the same objects, which is told without a line of Python for each.
+    # Most are the same objects, which is found out without a line of Python for each.
     others = compress(state.items(), map(is_not, map(client_has.get, state), state.values()))
     new = {name: each for name, each in others if _differs(client_has.get(name), each)}
     return state if len(new) == len(state) else new

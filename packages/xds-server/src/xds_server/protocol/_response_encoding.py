@@ -62,7 +62,7 @@ def _bare(resource: Resource) -> bytes:
     return head
 
 
-def _wrapped(resource: Resource) -> bytes:
+def _wrap(resource: Resource) -> bytes:
     """Return an `envoy.service.discovery.v3.Resource` up to the body, which is last."""
     head = _bare(resource)
     inner = _any_head(resource.type_url, len(resource.body))
@@ -74,7 +74,7 @@ def _sotw_head(resource: Resource) -> bytes:
 
     A resource with a TTL is sent inside a `Resource`, as a bare `Any` has no place for the TTL.
     """
-    wrapped = _wrapped(resource)
+    wrapped = _wrap(resource)
     head = _any_head(RESOURCE_WRAPPER, len(wrapped) + len(resource.body)) + wrapped
     return _head(2, len(head) + len(resource.body)) + head
 
@@ -88,7 +88,7 @@ def _bare_sotw_head(type_url: str, body_length: int) -> bytes:
 
 def _delta_head(resource: Resource) -> bytes:
     """Return the bytes before the body in a delta response (field 2, a `Resource`)."""
-    head = _wrapped(resource)
+    head = _wrap(resource)
     return _head(2, len(head) + len(resource.body)) + head
 
 

@@ -32,7 +32,7 @@ FULL_STATE: Final = frozenset({CLUSTER, LISTENER})
 """Types of which a state-of-the-world response is complete: a client removes what it lacks."""
 
 ABSENCE_NOT_SENT: Final = frozenset({ROUTE, SECRET, RUNTIME})
-"""Types of which a delta client is not told that a name it asked for does not exist.
+"""Types of which a server does not say to a delta client that a name does not exist.
 
 Envoy (1.40) takes that for an answer about a route, stops its timer and waits on; it refuses a
 response with any number of runtime layers but one; and a secret that is missing may still come.

@@ -29,7 +29,7 @@ class Watch:
             or (bool(prefixes := self.prefixes()) and name.startswith(prefixes))
         )
 
-    def covered(self, names: frozenset[str]) -> frozenset[str]:
+    def select_names(self, names: frozenset[str]) -> frozenset[str]:
         """Return those of some names that are wanted; the same set if all are."""
         if self.wildcard or names <= self.names:
             return names

@@ -85,7 +85,7 @@ class PushDispatch(Generic[K]):
             return
         queue, throttle = self._queue, self._throttle
         while (key := queue.next()) is not None:
-            permit = throttle.unlimited() if self._reads_slowly(key) else throttle.take()
+            permit = throttle.unlimited_permit() if self._reads_slowly(key) else throttle.take()
             if permit is None:
                 return  # The throttle tells of room.
             self._start(key, queue.take(key), permit)

@@ -57,7 +57,7 @@ class PushRequest(msgspec.Struct, frozen=True, kw_only=True):
             return self if self.changed else other
         everything = not self.configs_updated or not other.configs_updated
         if everything or self.reasons or other.reasons:
-            reasons = _merged(self._all_reasons(), other._all_reasons())
+            reasons = _merge(self._all_reasons(), other._all_reasons())
         else:
             reasons = _Reasons((), 0)  # which stand for the config keys still
         return PushRequest(
@@ -93,7 +93,7 @@ def _first(texts: Iterable[str], *, more: int = 0) -> _Reasons:
     return _Reasons(distinct[:_MOST_REASONS], more + left_out)
 
 
-def _merged(one: _Reasons, other: _Reasons) -> _Reasons:
+def _merge(one: _Reasons, other: _Reasons) -> _Reasons:
     return _first(one.texts + other.texts, more=one.more + other.more)
 
 
@@ -102,7 +102,7 @@ NOTHING_CHANGED = PushRequest(incremental=True, changed=False)
 
 
 class Updates(msgspec.Struct, frozen=True, kw_only=True):
-    """How many changes a server was told of, and how many of them are done with.
+    """How many changes a server was notified of, and how many of them are done with.
 
     `committed` are those whose push has been built and queued, or whose build failed; once it is
     quiet the two are equal.

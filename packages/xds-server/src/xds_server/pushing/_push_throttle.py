@@ -31,7 +31,7 @@ class PushPermit:
         """Give the permit back."""
         if self._throttle is not None:
             throttle, self._throttle = self._throttle, None
-            throttle._released(self)
+            throttle._on_release(self)
 
 
 class PushThrottle:
@@ -84,7 +84,7 @@ class PushThrottle:
         return permit
 
     @staticmethod
-    def unlimited() -> PushPermit:
+    def unlimited_permit() -> PushPermit:
         """Return a permit that does not count, for a client that is not written to just now."""
         return PushPermit(None)
 
@@ -132,7 +132,7 @@ class PushThrottle:
         self._blocked_since = None
         self._room()
 
-    def _released(self, permit: PushPermit) -> None:
+    def _on_release(self, permit: PushPermit) -> None:
         if self._held.pop(permit, None) is not None:
             self._allowed = self._number
             self._holders_ignored = False

@@ -22,11 +22,11 @@ class ConnectedClients:
         self._nodes: dict[str, Resource] = {}
         self._all: Generated | None = None
 
-    def connected(self, client: Client[object], /) -> None:
+    def on_connect(self, client: Client[object], /) -> None:
         self._nodes[client.id] = _node_resource(client)
         self._all = None
 
-    def disconnected(self, client: Client[object], /) -> None:
+    def on_disconnect(self, client: Client[object], /) -> None:
         self._nodes.pop(client.id, None)
         self._all = None
 

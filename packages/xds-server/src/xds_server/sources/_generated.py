@@ -24,7 +24,7 @@ class _Part(NamedTuple):
 
 
 class _Shared:
-    """Values made of one `Generated` on first use, for every stream that it is sent on."""
+    """Values computed from one `Generated` on first use, for every stream that it is sent on."""
 
     __slots__ = ("bodies", "by_name", "last_part", "last_selected", "selected")
 
@@ -47,7 +47,7 @@ class Generated:
     only those that changed, and `removed` names those that are gone. A generator that knows only
     the difference for a wildcard watch says `partial=True`; the other resources then stay. One
     that knows everything there is of the type says `complete=True`, and may return it to every
-    client: a client that has something else, or asks for something else, is told that it does not
+    client: a client that has something else, or asks for something else, learns that it does not
     exist. `version` is the response's version; None takes the server's current one.
 
     Return one object for many clients where they get the same: its bytes are then built once.
@@ -92,9 +92,9 @@ class Generated:
             part = shared.last_part = _Part(some, encode, encode(some.values()))
         return part.body
 
-    def basis(self) -> Basis:
-        """Return what later answers can be made of by their difference from this one."""
-        return Basis(ref(self.by_name().findable()))
+    def edit_base(self) -> EditBase:
+        """Return the base from which later answers are built by their difference from this one."""
+        return EditBase(ref(self.by_name().findable()))
 
     def _whole_body(self, encode: Encode) -> bytes:
         bodies = self._shared.bodies
@@ -104,11 +104,12 @@ class Generated:
         return body
 
 
-class Basis:
-    """An answer that clients may have, of which a later one is made at the cost of the difference.
+class EditBase:
+    """An answer that clients may have, and from which a later one is built by an edit.
 
-    What clients lack of the later answer is then known, too, and is not looked for among all. The
-    answer is held no longer than it is the last that a client was given.
+    Building the later one costs what the edit costs. What clients lack of it is then known, too,
+    and is not looked for among all. The answer is held no longer than it is the last that a client
+    was given.
     """
 
     __slots__ = ("_by_name",)
@@ -121,15 +122,15 @@ class Basis:
         """Whether the answer is still there."""
         return self._by_name() is not None
 
-    def edited(self, changed: Iterable[Resource], removed: Iterable[str] = ()) -> Generated | None:
-        """Return the answer after an edit; None if the earlier one is gone, to make it as a whole.
+    def apply(self, changed: Iterable[Resource], removed: Iterable[str] = ()) -> Generated | None:
+        """Return the answer after an edit; None if the earlier one is gone.
 
         changed: resources that are new or may be others. removed: names that may have been there.
         """
         before = self._by_name()
         if before is None:
             return None
-        by_name = before.edited(changed, removed)
-        made = Generated(resources=tuple(by_name.values()))
-        made._shared.by_name = by_name
-        return made
+        by_name = before.with_edit(changed, removed)
+        generated = Generated(resources=tuple(by_name.values()))
+        generated._shared.by_name = by_name
+        return generated

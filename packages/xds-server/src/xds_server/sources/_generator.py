@@ -28,7 +28,7 @@ class Client(msgspec.Struct, Generic[C_co], frozen=True, kw_only=True):
     context: C_co
     drain_time_s: float | None = None
     delta: bool = False
-    """Whether it speaks the delta dialect, in which it is told of names that do not exist."""
+    """Whether it speaks the delta dialect, in which a server says which names do not exist."""
 
 
 class Generator(Protocol[C_contra]):
@@ -47,16 +47,16 @@ class Generator(Protocol[C_contra]):
 
 @runtime_checkable
 class ClientObserver(Protocol[C_contra]):
-    """A generator that is told of clients that come and go.
+    """A generator that is called for clients that come and go.
 
     Each call is followed by a push, not gathered and not built, to the clients that watch its
     type. Its request has one `ConfigKey`: the kind "Client", and the client's id.
     """
 
-    def connected(self, client: Client[C_contra], /) -> None:
+    def on_connect(self, client: Client[C_contra], /) -> None:
         """A client was admitted."""
         ...
 
-    def disconnected(self, client: Client[C_contra], /) -> None:
+    def on_disconnect(self, client: Client[C_contra], /) -> None:
         """The stream of a client is over."""
         ...

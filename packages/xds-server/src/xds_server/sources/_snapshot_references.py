@@ -15,12 +15,12 @@ from xds_server.protocol._references import endpoints_of
 from xds_server.protocol._resource import Resource
 
 
-def endpoints_wanted(clusters: Iterable[Resource]) -> frozenset[str]:
+def wanted_endpoints(clusters: Iterable[Resource]) -> frozenset[str]:
     """The names of the endpoints that clusters get over the same stream."""
     return frozenset(name for cluster in clusters if (name := endpoints_of(cluster)))
 
 
-def routes_wanted(listeners: Iterable[Resource]) -> frozenset[str]:
+def wanted_routes(listeners: Iterable[Resource]) -> frozenset[str]:
     """The names of the route configurations that listeners get over xDS."""
     return frozenset(name for listener in listeners for name in _routes_of(listener))
 

@@ -37,7 +37,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     resources: Mapping[str, Generated]
 
     @classmethod
-    def of(cls, resources: Iterable[Resource], *, version: str | None = None) -> Snapshot:
+    def build(cls, resources: Iterable[Resource], *, version: str | None = None) -> Snapshot:
         """Return a snapshot of these resources; `version` None takes the server's at the time."""
         by_type: dict[str, list[Resource]] = {}
         for resource in resources:
@@ -65,9 +65,9 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 
         clusters = self._all(CLUSTER)
         endpoints = self.names(ENDPOINT)
-        wanted_endpoints = references.endpoints_wanted(clusters)
+        wanted_endpoints = references.wanted_endpoints(clusters)
         routes = self.names(ROUTE)
-        of_listeners = references.routes_wanted(self._all(LISTENER))
+        of_listeners = references.wanted_routes(self._all(LISTENER))
         of_scopes = references.routes_of_scopes(self._all(SCOPED_ROUTE))
         scopes_wanted = references.scopes_are_wanted(self._all(LISTENER))
         return (
@@ -92,7 +92,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 class SnapshotStore(Generic[C]):
     """Snapshots by group, and the generator that serves them.
 
-    `group_of` says which group a client belongs to; its node's id unless told otherwise. A
+    `group_of` says which group a client belongs to; its node's id by default. A
     client of a group without a snapshot waits until there is one. A request that names part of
     a snapshot gets that part.
     """
@@ -104,12 +104,12 @@ class SnapshotStore(Generic[C]):
     def set(self, group: str, snapshot: Snapshot) -> PushRequest:
         """Give `group` this snapshot; pass the request that is returned to the server."""
         self._snapshots[group] = snapshot
-        return self._changed(group)
+        return self._push_request(group)
 
     def clear(self, group: str) -> PushRequest:
         """Take the snapshot of `group` away; its clients keep what they have."""
         self._snapshots.pop(group, None)
-        return self._changed(group)
+        return self._push_request(group)
 
     def get(self, group: str) -> Snapshot | None:
         return self._snapshots.get(group)
@@ -134,7 +134,7 @@ class SnapshotStore(Generic[C]):
         generated = snapshot.resources.get(watch.type_url, _NOTHING)
         return generated if generated.complete else replace(generated, complete=True)
 
-    def _changed(self, group: str) -> PushRequest:
+    def _push_request(self, group: str) -> PushRequest:
         return PushRequest(
             configs_updated=frozenset({ConfigKey(SNAPSHOT, group, "")}), triggers=("snapshot",)
         )

@@ -1,4 +1,4 @@
-"""Generators that are told of connected clients, and the push that follows."""
+"""Generators that observe connected clients, and the push that follows."""
 
 from __future__ import annotations
 
@@ -23,28 +23,28 @@ class ClientObservers(Generic[C]):
     def __init__(self, generators: Mapping[str, Generator[C]], *, metrics: Metrics) -> None:
         following = {t: g for t, g in generators.items() if isinstance(g, ClientObserver)}
         self.type_urls = frozenset(following)
-        """The types they generate, which have changed after they were told."""
+        """The types they generate, which have changed after each call of an observer."""
         self._generators = tuple({id(g): g for g in following.values()}.values())
         self._metrics = metrics
 
-    def connected(self, client: Client[C]) -> PushRequest | None:
-        """Tell them of a new client; return what to push to the clients that watch `type_urls`."""
-        return self._tell(client, "connect", [g.connected for g in self._generators])
+    def on_connect(self, client: Client[C]) -> PushRequest | None:
+        """Call them for a new client; return what to push to the clients that watch `type_urls`."""
+        return self._call(client, "connect", [g.on_connect for g in self._generators])
 
-    def disconnected(self, client: Client[C]) -> PushRequest | None:
-        """Tell them that a client has gone; return what to push likewise."""
-        return self._tell(client, "disconnect", [g.disconnected for g in self._generators])
+    def on_disconnect(self, client: Client[C]) -> PushRequest | None:
+        """Call them for a client that has gone; return what to push likewise."""
+        return self._call(client, "disconnect", [g.on_disconnect for g in self._generators])
 
-    def _tell(
-        self, client: Client[C], trigger: str, told: list[Callable[[Client[C]], None]]
+    def _call(
+        self, client: Client[C], trigger: str, handlers: list[Callable[[Client[C]], None]]
     ) -> PushRequest | None:
-        for tell in told:
+        for handler in handlers:
             try:
-                tell(client)
+                handler(client)
             except Exception:  # A generator's fault is not the client's.
                 self._metrics.internal_errors.inc()
                 log.exception("telling a generator of a client failed", extra={"client": client.id})
-        if not told:
+        if not handlers:
             return None
         key = ConfigKey(kind="Client", name=client.id, namespace="")
         return PushRequest(incremental=True, configs_updated=frozenset({key}), triggers=(trigger,))

@@ -34,7 +34,7 @@ from xds_server.streams._inbox import Inbox, Parse, Read
 from xds_server.streams._kept_bytes import KeptOfStream, size_of_node, size_of_versions
 from xds_server.streams._limits import check_names, too_large_response
 from xds_server.streams._unserved import empty_answer
-from xds_server.streams.logs._stream_log import log_not_read, log_sent, log_too_large
+from xds_server.streams.logs._stream_log import log_not_read, log_response, log_too_large
 from xds_server.streams.pushes._current_push import CurrentPush
 from xds_server.streams.pushes._last_push import PushCounts
 from xds_server.subscriptions._stream_state import StreamState
@@ -71,10 +71,10 @@ class Connection(Generic[C]):
         "_is_behind",
         "_push",
         "_queries",
+        "_reported_versions",
         "_server",
         "_state",
         "_taken",
-        "_told_versions",
         "_wake",
         "_was_slow",
         "_worker",
@@ -103,7 +103,7 @@ class Connection(Generic[C]):
         self._holder = holder
         self._delta = delta
         self._account: KeptOfStream | None = None
-        self._told_versions: tuple[str, ...] = ()
+        self._reported_versions: tuple[str, ...] = ()
         self._taken: Taken | None = None
         self._connected_since = server.clock.now()
         self._push = CurrentPush()
@@ -128,7 +128,7 @@ class Connection(Generic[C]):
 
         Raises `BadRequest` if that is too much.
         """
-        account = self._account = self._server.kept.opened(self._holder, self.give_way)
+        account = self._account = self._server.kept.open_account(self._holder, self.give_way)
         try:
             account.keep("node", size_of_node(self.client.node))
             if (first := self._inbox.first) is not None:
@@ -140,7 +140,7 @@ class Connection(Generic[C]):
 
     def give_way(self, because: BadRequest) -> None:
         """End the stream, as its holder takes most of the memory there is for all."""
-        self._server.on_refused(because, self._holder, client=self.client.id)
+        self._server.on_refusal(because, self._holder, client=self.client.id)
         self._closed_because = because
         if self._worker is not None:
             self._worker.cancel()
@@ -287,7 +287,7 @@ class Connection(Generic[C]):
 
     def _take_in(self, request: SotwRequest | DeltaRequest) -> tuple[Query, ...] | None:
         """Take in a request; return the queries to answer now, None if no answer may be made."""
-        self._server.observer.received(self.client, request)
+        self._server.observer.on_request(self.client, request)
         type_url = request.type_url
         subscribed, unserved = self._state.subscriptions, self._server.unserved
         if not unserved.may_answer(type_url, subscribed=subscribed, client=self.client.id):
@@ -301,15 +301,15 @@ class Connection(Generic[C]):
             names = NO_NAMES if subscription is None else subscription.names
             self._account.watch(type_url, names)
         if received.refused is not None:
-            self._server.metrics.rejected(short_name(type_url))
-            self._server.refusals.refused(
+            self._server.metrics.on_nack(short_name(type_url))
+            self._server.refusals.on_nack(
                 self._nack_of(type_url),
                 node=self.client.node.id,
                 client=self.client.id,
                 type_url=type_url,
             )
         elif before is not None and self._nack_of(type_url) is None:
-            self._server.refusals.accepted(node=self.client.node.id, type_url=type_url)
+            self._server.refusals.on_ack(node=self.client.node.id, type_url=type_url)
         if received.stale:
             self._server.metrics.expired_nonces.inc(short_name(type_url))
         if received.queries and self._must_catch_up(received.queries):
@@ -325,27 +325,27 @@ class Connection(Generic[C]):
         if self._account is not None and type_url not in self._state.subscriptions:
             size = size_of_versions(request.initial_versions)
             self._account.keep(f"versions {type_url}", size)
-            self._told_versions += (type_url,)
+            self._reported_versions += (type_url,)
 
     def _settle_versions(self) -> None:
-        """Count no longer the versions that were told, where resources have taken their place."""
+        """Stop counting the reported versions whose resources the client has been sent since."""
         if self._account is None:
             return
         left = []
-        for type_url in self._told_versions:
+        for type_url in self._reported_versions:
             has = self._state.subscriptions[type_url].client_has
             if any(not each.body for each in has.values()):
                 left.append(type_url)
             else:
                 self._account.keep(f"versions {type_url}", 0)
-        self._told_versions = tuple(left)
+        self._reported_versions = tuple(left)
 
     async def _send_answers(self, queries: tuple[Query, ...], write: Write) -> bool:
         """Answer queries, and send responses that are due; return whether any was sent."""
         answers = self._state.answers(queries, partial(self._generate, push=None))
-        identifier = self._server.descriptions.of(None).identifier
+        identifier = self._server.descriptions.describe(None).identifier
         any_sent = await self._send(answers, write, identifier=identifier)
-        if self._told_versions:
+        if self._reported_versions:
             self._settle_versions()
         return any_sent
 
@@ -371,7 +371,7 @@ class Connection(Generic[C]):
                 self._server.metrics.queue_time.observe(clock.monotonic() - began.started)
             push.responses = state.push(partial(self._generate, push=began))
         request = push.request
-        described = self._server.descriptions.of(request)
+        described = self._server.descriptions.describe(request)
         await self._send(push.responses, write, identifier=described.identifier, counts=push.counts)
         if push.is_stuck:
             push.let_others_begin()
@@ -393,13 +393,13 @@ class Connection(Generic[C]):
         metrics, monotonic = self._server.metrics, self._server.clock.monotonic
         any_sent = False
         started = monotonic()
-        for response in self._timed(responses) if counts is None else responses:
+        for response in self._time_answers(responses) if counts is None else responses:
             if response is None:
                 self._push.is_stuck = True
                 break
             took_s = await self._write(response, write)
             sent = monotonic()
-            metrics.sent(
+            metrics.on_response(
                 short_name(response.type_url),
                 size=response.size,
                 push_s=sent - started,
@@ -407,18 +407,18 @@ class Connection(Generic[C]):
             )
             if counts is not None:
                 counts.add(response)
-            self._server.observer.sent(self.client, response)
-            log_sent(response, client=self.client.id)
+            self._server.observer.on_response(self.client, response)
+            log_response(response, client=self.client.id)
             any_sent = True
             started = sent
         return any_sent
 
-    def _timed(self, answers: Iterator[Response | None]) -> Iterator[Response | None]:
+    def _time_answers(self, answers: Iterator[Response | None]) -> Iterator[Response | None]:
         """Count the time that answers take to make as their holder's."""
         while True:
             began = time.monotonic()
             answer = next(answers, _NO_MORE)
-            self._server.work_share.spent(self._holder, time.monotonic() - began)
+            self._server.work_share.count_work(self._holder, time.monotonic() - began)
             if isinstance(answer, _NoMore):
                 return
             yield answer

@@ -34,8 +34,8 @@ class IsBehind(Protocol[K_contra]):
         ...
 
 
-class OnRefused(Protocol):
-    """Is told of a stream that ends for what its client asked."""
+class OnRefusal(Protocol):
+    """Called for a stream that ends for what its client asked."""
 
     def __call__(self, bad: BadRequest, peer: str, /, *, client: str | None = None) -> None:
         """Count and log it; peer: as `holder_of` names it."""
@@ -56,5 +56,5 @@ class Dependencies(msgspec.Struct, Generic[C], frozen=True, kw_only=True):
     unserved: UnservedTypes
     refusals: RefusalLog
     kept: KeptBytes
-    on_refused: OnRefused
+    on_refusal: OnRefusal
     work_share: WorkShare

@@ -23,14 +23,14 @@ class EndpointsInDoubt:
         self._connected: dict[str, Warming] = {}
         self._gone: dict[str, frozenset[str]] = {}
 
-    def opened(self, node_id: str, warming: Warming) -> frozenset[str]:
+    def on_open(self, node_id: str, warming: Warming) -> frozenset[str]:
         """Take note of a new stream; return the endpoints in doubt on the one before."""
         before = self._connected.get(node_id)
         self._connected[node_id] = warming
         gone = self._gone.pop(node_id, NO_NAMES)
         return gone if before is None else gone | before.in_doubt()
 
-    def closed(self, node_id: str, warming: Warming) -> None:
+    def on_close(self, node_id: str, warming: Warming) -> None:
         """Take note that a stream is over."""
         if self._connected.get(node_id) is not warming:
             return

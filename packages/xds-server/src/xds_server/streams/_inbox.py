@@ -121,7 +121,7 @@ class Inbox:
                 self._wake.set()
             del request
             if is_large:
-                self._work_share.spent(self._holder, time.monotonic() - began)
+                self._work_share.count_work(self._holder, time.monotonic() - began)
         self.ended = True
         self._wake.set()
         await asyncio.get_running_loop().create_future()  # The worker ends when it has handled all.

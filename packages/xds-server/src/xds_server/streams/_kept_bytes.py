@@ -40,7 +40,7 @@ class KeptLimits(NamedTuple):
     in_all: int
 
     @classmethod
-    def of(cls, config: ServerConfig) -> KeptLimits:
+    def from_config(cls, config: ServerConfig) -> KeptLimits:
         return cls(
             stream=config.max_kept_bytes_per_stream,
             holder=config.max_kept_bytes_per_identity,
@@ -70,7 +70,7 @@ class _Holder:
 class KeptBytes:
     """The bytes that all clients of one server make it keep.
 
-    on_over: told of each stream that ends, by the bound: `stream`, `identity` or `all`.
+    on_over: called for each stream that ends, by the bound: `stream`, `identity` or `all`.
     """
 
     def __init__(self, limits: KeptLimits, *, on_over: Callable[[str], None]) -> None:
@@ -86,7 +86,7 @@ class KeptBytes:
         known = self._holders.get(holder)
         return 0 if known is None else known.size
 
-    def opened(self, holder: str, close: Callable[[BadRequest], None]) -> KeptOfStream:
+    def open_account(self, holder: str, close: Callable[[BadRequest], None]) -> KeptOfStream:
         """Return the account of a new stream. close: ends it when it has to give way."""
         stream = KeptOfStream(self, holder, close)
         self._holders.setdefault(holder, _Holder()).streams.add(stream)
@@ -143,7 +143,7 @@ class KeptBytes:
             largest.close(over)
             largest.release()
 
-    def closed(self, stream: KeptOfStream) -> None:
+    def close_account(self, stream: KeptOfStream) -> None:
         known = self._holders[stream.holder]
         known.streams.discard(stream)
         if not known.streams:
@@ -193,12 +193,12 @@ class KeptOfStream:
         if size > before:
             self._kept.check(self)
 
-    def kept(self, what: str) -> int:
+    def bytes_of(self, what: str) -> int:
         """Return the bytes that are counted of something."""
         return self._values.get(what, 0)
 
     def release(self) -> None:
-        """The stream is over, or about to be; does nothing the second time."""
+        """Forget the stream, which is over or about to be; do nothing the second time."""
         if not self._open:
             return
         self._open = False
@@ -209,7 +209,7 @@ class KeptOfStream:
         self._names.clear()
         self._values.clear()
         self.bytes = self._own = 0
-        self._kept.closed(self)
+        self._kept.close_account(self)
 
 
 def _is_over(_because: BadRequest) -> None:

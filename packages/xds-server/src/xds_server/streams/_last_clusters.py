@@ -43,14 +43,14 @@ class LastClusters:
         """The number of nodes that have gone and are remembered."""
         return len(self._gone)
 
-    def opened(self, node_id: str, stream: ClusterStream) -> ClientClusters:
+    def on_open(self, node_id: str, stream: ClusterStream) -> ClientClusters:
         """Take note of a new stream; return the clusters the node had on the one before."""
         before = self._connected.get(node_id)
         self._connected[node_id] = stream
         _, gone = self._gone.pop(node_id, (0.0, NO_CLUSTERS))
         return gone if before is None else before.client_clusters()
 
-    def closed(self, node_id: str, stream: ClusterStream) -> None:
+    def on_close(self, node_id: str, stream: ClusterStream) -> None:
         """Take note that a stream is over."""
         if self._connected.get(node_id) is not stream:
             return

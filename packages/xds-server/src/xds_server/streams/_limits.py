@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from mesh_protowire import WireError, scan
 from xds_server._config import ServerConfig
 from xds_server._errors import BadRequest, StreamRefused
-from xds_server.monitoring._status import shortened
+from xds_server.monitoring._status import shorten
 from xds_server.protocol._names import longest_of
 from xds_server.protocol._node import Node
 from xds_server.protocol._request import DeltaRequest, SotwRequest
@@ -89,7 +89,7 @@ def check_request(
             " taken (max_name_length)",
         )
     if request.error is not None:
-        error = replace(request.error, message=shortened(request.error.message))
+        error = replace(request.error, message=shorten(request.error.message))
         request = replace(request, error=error)
     return request if request.type_url else replace(request, type_url=wanted)
 

@@ -106,21 +106,21 @@ class StreamOpener(Generic[C]):
             delta=delta,
         )
 
-    def refused(self, node: Node, refused: Refused, *, peer: str, address: str) -> None:
+    def on_refusal(self, node: Node, refused: Refused, *, peer: str, address: str) -> None:
         """Log that a client is refused, if it is no repeat. peer: as `holder_of` names it."""
         facts = {"node": node.id[:_LONGEST_NAME], "address": address, "code": refused.code.name}
         self._refused.happened(subject_of(node, peer), reason=refused.logged_reason, facts=facts)
 
-    def accepted(self, node: Node, *, peer: str) -> None:
+    def on_admission(self, node: Node, *, peer: str) -> None:
         """Note that a client is served, and log that it is refused no longer if it was."""
         self._refused.ended(subject_of(node, peer))
 
-    def closed(self, connection: Connection[C]) -> None:
+    def on_close(self, connection: Connection[C]) -> None:
         """Remember what the client of a stream that is over may keep for its next one."""
         node_id, state = connection.client.node.id, connection.state
-        self._endpoints_in_doubt.closed(node_id, state.warming)
+        self._endpoints_in_doubt.on_close(node_id, state.warming)
         if isinstance(state, SotwState):
-            self.last_clusters.closed(node_id, state)
+            self.last_clusters.on_close(node_id, state)
 
     async def wait_for_rate(self) -> None:
         """Wait as the limit of new streams a second demands. Raises `Refused`."""
@@ -150,7 +150,7 @@ class StreamOpener(Generic[C]):
         try:
             admission = await self._admit(node, peer)
         except Refused as refused:
-            self.refused(node, refused, peer=holder_of((), peer), address=peer.address)
+            self.on_refusal(node, refused, peer=holder_of((), peer), address=peer.address)
             raise
         return Client(
             id=f"{node.id}-{next(self._stream_numbers)}",
@@ -173,9 +173,9 @@ class StreamOpener(Generic[C]):
             version=self._dependencies.version,
         )
         if isinstance(state, DeltaState):
-            state.in_doubt = self._endpoints_in_doubt.opened(client.node.id, state.warming)
+            state.in_doubt = self._endpoints_in_doubt.on_open(client.node.id, state.warming)
         elif isinstance(state, SotwState):
-            state.before = self.last_clusters.opened(client.node.id, state)
+            state.before = self.last_clusters.on_open(client.node.id, state)
         return state
 
     async def _first_request(self, read: Read) -> object:
@@ -192,10 +192,10 @@ class StreamOpener(Generic[C]):
         """Parse a first request, once it is its peer's turn. Raises `BadRequest`."""
         work = self._dependencies.work_share
         if len(data) <= LARGE_BYTES:
-            work.note(holder)
+            work.on_request(holder)
             return self._parse(data, delta=delta, with_node=True)
         # What waits for its turn is in memory, too.
-        waiting = self._dependencies.kept.opened(holder, close=_cannot_give_way)
+        waiting = self._dependencies.kept.open_account(holder, close=_cannot_give_way)
         try:
             waiting.keep("request", len(data))
             await work.wait(holder)
@@ -203,7 +203,7 @@ class StreamOpener(Generic[C]):
             try:
                 return self._parse(data, delta=delta, with_node=True)
             finally:
-                work.spent(holder, time.monotonic() - began)
+                work.count_work(holder, time.monotonic() - began)
         finally:
             waiting.release()
 

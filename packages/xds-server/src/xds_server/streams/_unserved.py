@@ -1,4 +1,4 @@
-"""Types that no generator makes: a client that waits for one is told that there is nothing.
+"""Types that no generator makes: a client that waits for one gets an answer without any.
 
 A client may accept nothing else until it has a response of every type it watches, so an empty
 response is better than none, where the protocol has one: for a watch of everything, and in delta

@@ -36,12 +36,12 @@ class WorkShare:
 
     async def wait(self, holder: str) -> None:
         """Wait until it is this holder's turn; the caller then works without waiting for more."""
-        self.note(holder)
+        self.on_request(holder)
         while (wait_s := self._wait_s(holder)) > 0:
             await self._clock.sleep(wait_s)
 
-    def spent(self, holder: str, seconds: float) -> None:
-        """A holder's request took so long."""
+    def count_work(self, holder: str, seconds: float) -> None:
+        """Count the seconds that a holder's request took."""
         if len(self._had) >= _MOST_HOLDERS and holder not in self._had:
             self._forget()
         self._had[holder] = (self._left(holder) + seconds, self._clock.monotonic())
@@ -56,8 +56,8 @@ class WorkShare:
         had, at = self._had.get(holder, (0.0, 0.0))
         return max(0.0, had - _PART * (self._clock.monotonic() - at)) if had else 0.0
 
-    def note(self, holder: str) -> None:
-        """A holder asks for something."""
+    def on_request(self, holder: str) -> None:
+        """Take note that a holder asks for something."""
         if self._last[0] != holder:
             self._last_other = self._last
         self._last = (holder, self._clock.monotonic())

@@ -1,13 +1,14 @@
 """The delta dialect: responses hold changed resources and the names of removed ones.
 
-Rules: https://www.envoyproxy.io/docs/envoy/latest/api-docs/xds_protocol#incremental-xds
+Rules: https://www.envoyproxy.io/docs/envoy/latest/api-docs/xds_protocol#incremental-xds; comments
+name the section there that a branch follows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from xds_server.protocol._names import NO_NAMES, absent, names_after, shared_names
+from xds_server.protocol._names import NO_NAMES, absent_names, names_after, shared_names
 from xds_server.protocol._request import DeltaRequest
 from xds_server.protocol._resource import Resource
 from xds_server.protocol._resources_by_name import NO_RESOURCES, ResourcesByName
@@ -46,8 +47,11 @@ class DeltaState(StreamState[DeltaRequest]):
 
     def receive(self, request: DeltaRequest) -> RequestOutcome:
         subscription = self.subscriptions.get(request.type_url)
+        # 1. The first request of a type.
         if subscription is None:
             return RequestOutcome(queries=self._subscribe(request))
+        # 2. An ACK or a NACK of an earlier response. "Incremental xDS": error_detail is in a NACK
+        # alone.
         stale = False
         if request.error is not None:
             subscription.record_nack(request.error, nonce=request.nonce, now=self._now())
@@ -56,9 +60,10 @@ class DeltaState(StreamState[DeltaRequest]):
         elif request.nonce:
             # Responses may overtake ACKs here, so only a nonce of another stream is stale.
             stale = not request.nonce.startswith(self.nonce_prefix)
-        # Whatever its nonce: each request changes the names, and the client does not repeat it.
+        # 3. A change of the names, with either or alone. "Incremental xDS": it counts even if the
+        # nonce is stale, as the client does not repeat it.
         if request.type_url == ENDPOINT and subscription.is_answered:
-            self.warming.endpoints_confirmed()
+            self.warming.on_endpoints_answer()
         queries = self._resubscribe(subscription, request)
         if not queries and not stale and request.error is None:
             return NO_OUTCOME
@@ -70,9 +75,12 @@ class DeltaState(StreamState[DeltaRequest]):
         subscription = Subscription(
             type_url=request.type_url,
             names=shared_names(request.subscribe - {WILDCARD}),
+            # "How the client specifies what resources to return": no name at all, in the first
+            # request of a type, counts as a subscription to "*".
             wildcard=not request.subscribe or WILDCARD in request.subscribe,
             implicit_wildcard=not request.subscribe,
-            # Only the versions are known of the resources that it has from an older stream.
+            # "Incremental xDS": on reconnect a client may say what it has, by initial versions, so
+            # that it does not get it again. Of these resources only the version is known.
             client_has=ResourcesByName(
                 (name, Resource(name=name, type_url=request.type_url, body=b"", version=version))
                 for name, version in request.initial_versions.items()
@@ -117,13 +125,15 @@ class DeltaState(StreamState[DeltaRequest]):
                     type_url=type_url, watch=subscription.watch, requested=True, even_if_empty=True
                 )
             )
-        # The client may have dropped a resource that it names again, so it gets it even if it had
-        # it. And if a wildcard covers a name that it unsubscribed, it has to hear whether the
-        # resource still exists.
+        # 1. "Subscribing to Resources": a named resource is sent even if the client should have its
+        # newest version, as the client may have forgotten it.
         named = request.subscribe - {WILDCARD}
         if subscription.wildcard:
+            # 2. "Unsubscribing from Resources": beside a wildcard, an unsubscribed name is answered
+            # with its resource, or as removed if the wildcard does not cover it.
             named |= dropped
         else:
+            # 3. "Unsubscribing from Resources": other unsubscriptions need no response.
             watch, has = subscription.watch, subscription.client_has
             some = was_wildcard or any(name.endswith("/*") for name in dropped)
             no_longer = has if some else dropped & has.keys()
@@ -152,17 +162,21 @@ class DeltaState(StreamState[DeltaRequest]):
         if gone or query.requested or not complete:
             gone = _gone(query, generated, state, client_has, vanished=gone)
         unused = self._without_endpoints(subscription, gone) if gone else NO_NAMES
-        self._record_sent(query.type_url, sent)
+        self._on_response(query.type_url, sent)
         if query.requested and (
             not query.watch.wildcard or query.type_url not in {CLUSTER, ENDPOINT}
         ):
             removed = gone
-            subscription.pending_removals = absent(subscription.pending_removals - gone, state)
+            subscription.pending_removals = absent_names(
+                subscription.pending_removals - gone, state
+            )
         else:
             removed = unused
             if gone or subscription.pending_removals:
                 still = NO_NAMES if complete else subscription.pending_removals
-                self.removals.set_pending(subscription, absent((still | gone) - unused, state))
+                self.removals.set_pending(
+                    subscription, absent_names((still | gone) - unused, state)
+                )
         if removed and query.type_url == ENDPOINT:
             self.warming.stop_awaiting(self.warming.awaited & removed)
         whole = complete and query.watch is subscription.watch
@@ -197,7 +211,7 @@ class DeltaState(StreamState[DeltaRequest]):
     ) -> Response:
         nonce = self._next_nonce()
         version = self._version() if version is None else version
-        subscription.record_sent(nonce=nonce, version=version, now=self._now())
+        subscription.record_response(nonce=nonce, version=version, now=self._now())
         tail = delta_tail(
             type_url=subscription.type_url,
             version=version,
@@ -239,10 +253,11 @@ def _gone(
 ) -> frozenset[str]:
     """Return the names that the client has or has just asked for and that do not exist.
 
-    https://www.envoyproxy.io/docs/envoy/latest/api-docs/xds_protocol#knowing-when-a-requested-resource-does-not-exist
+    "Knowing When a Requested Resource Does Not Exist": they go into `removed_resources`, so that
+    the client need not wait for a timeout.
     """
     if not _complete(query, generated):
-        gone = absent((name for name in generated.removed if name in client_has), state)
+        gone = absent_names((name for name in generated.removed if name in client_has), state)
     elif vanished and not query.watch.wildcard:
         gone = frozenset(filter(query.watch.covers, vanished))
     else:
@@ -251,8 +266,8 @@ def _gone(
         return gone
     if generated.removed and not query.watch.wildcard:
         # The generator may say so of any type.
-        gone |= absent(filter(query.watch.covers, generated.removed), state)
+        gone |= absent_names(filter(query.watch.covers, generated.removed), state)
     if _complete(query, generated) and query.type_url not in ABSENCE_NOT_SENT:
-        missing = absent(query.watch.names, state)
+        missing = absent_names(query.watch.names, state)
         gone |= {name for name in missing if not name.endswith("/*")} if missing else missing
     return gone

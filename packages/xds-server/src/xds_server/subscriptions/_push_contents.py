@@ -39,7 +39,7 @@ class PushContents:
             results = self._by_type.setdefault(query.type_url, [])
             results.append(GeneratedFor(query, generate(query)))
 
-    def of(self, type_url: str) -> Iterable[GeneratedFor]:
+    def for_type(self, type_url: str) -> Iterable[GeneratedFor]:
         """Return the results for the queries of a type."""
         return self._by_type.get(type_url, ())
 

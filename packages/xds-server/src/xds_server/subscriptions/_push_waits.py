@@ -131,7 +131,7 @@ class PushWaits:
         client_has = listeners.client_has
         return frozenset(
             name
-            for query, generated in contents.of(LISTENER)
+            for query, generated in contents.for_type(LISTENER)
             if generated is not None
             for listener in client_has.difference(generated.wanted_by(query.watch), complete=True)[
                 0

@@ -1,7 +1,8 @@
 """The state-of-the-world dialect.
 
-Rules: https://www.envoyproxy.io/docs/envoy/latest/api-docs/xds_protocol; where these leave a
-choice, the server behaves as Istio's does, which most clients know.
+Rules: https://www.envoyproxy.io/docs/envoy/latest/api-docs/xds_protocol; comments name the section
+there that a branch follows. Where the rules leave a choice, the server behaves as Istio's does,
+which most clients know.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
-from xds_server.protocol._names import NO_NAMES, absent, shared_names
+from xds_server.protocol._names import NO_NAMES, absent_names, shared_names
 from xds_server.protocol._request import SotwRequest
 from xds_server.protocol._resource import Resource
 from xds_server.protocol._resources_by_name import NO_RESOURCES, ResourcesByName
@@ -66,26 +67,33 @@ class SotwState(StreamState[SotwRequest]):
     def receive(self, request: SotwRequest) -> RequestOutcome:
         subscription = self.subscriptions.get(request.type_url)
         if request.error is not None and subscription is not None:
-            # Only error_detail makes it a NACK: its version may be any that was accepted before.
+            # 1. A NACK. "ACK and NACK semantics summary": error_detail alone makes it one; its
+            # version may be any that was accepted before.
             subscription.record_nack(request.error, nonce=request.nonce, now=self._now())
             current = request.nonce == subscription.nonce_sent
             if not current and request.type_url == CLUSTER:
                 # The client refused the clusters, so it has them from the response after it only.
                 doubtful = subscription.client_has.only(frozenset(self._unconfirmed))
-                self.warming.clusters_sent(doubtful)
+                self.warming.on_clusters(doubtful)
             queries = self._resubscribe(subscription, request) if current else ()
             return RequestOutcome(queries=queries, refused=request.error)
+        # 2. "How the client specifies what resources to return": with an empty list of names the
+        # client is no longer interested in any resources of the type.
         if not request.names and request.type_url in NAMED_ONLY:
             self.subscriptions.pop(request.type_url, None)
             return NO_OUTCOME
         if subscription is None or not request.nonce or not subscription.nonce_sent:
-            # Without a nonce, or with one of an older stream, it is not known what the client has.
+            # 3. The first request of a type, or one like it. "Basic Protocol Overview": a nonce is
+            # valid on one stream only. Without one, or with an older stream's, it is not known what
+            # the client has.
             return RequestOutcome(queries=self._subscribe(request))
         if request.nonce != subscription.nonce_sent:
-            # It crossed a newer response on the wire. The answer to that one will name what the
+            # 4. A request that crossed a newer response on the wire. "Resource updates": with a
+            # stale nonce, it gets no response. The answer to the newer one will name what the
             # client wants, but not which resources it dropped in between.
             self._narrow(subscription, subscription.names & request.names)
             return RequestOutcome(stale=True)
+        # 5. An ACK, or a change of the names with the newest nonce, which may come with the ACK.
         refused = subscription.nack is not None and subscription.nack.nonce == request.nonce
         if not refused or request.version == subscription.version_sent:
             # Else it only changes names, and its nonce is that of the response that it refused.
@@ -93,13 +101,14 @@ class SotwState(StreamState[SotwRequest]):
             if request.type_url == CLUSTER:
                 self._unconfirmed = NO_NAMES
             elif request.type_url == ENDPOINT:
-                self.warming.endpoints_confirmed()
+                self.warming.on_endpoints_answer()
         queries = self._resubscribe(subscription, request)
         return RequestOutcome(queries=queries) if queries else NO_OUTCOME
 
     def _subscribe(self, request: SotwRequest) -> tuple[Query, ...]:
         subscription = self.subscriptions.get(request.type_url)
-        # No names mean "all" as long as none were ever given, and "none" after that.
+        # "How the client specifies what resources to return": no names mean "*" as long as none
+        # were ever given on this stream, and "nothing" after that.
         everything = not request.names and (subscription is None or subscription.implicit_wildcard)
         if subscription is None:
             subscription = Subscription(type_url=request.type_url)
@@ -132,9 +141,14 @@ class SotwState(StreamState[SotwRequest]):
         if wildcard and not subscription.wildcard:
             added |= {WILDCARD}
         subscription.wildcard = wildcard
+        # "Unsubscribing From Resources": a request has the full list, so a name that it lacks is
+        # unsubscribed.
         self._narrow(subscription, names)
         if not added:
             return ()
+        # "How the client specifies what resources to return": newly requested resources are sent
+        # even if they went out before. "Grouping Resources into Responses": of clusters and
+        # listeners each response has all.
         everything = _everything(subscription)
         if wildcard or subscription.type_url in FULL_STATE:
             return (everything,)
@@ -170,19 +184,23 @@ class SotwState(StreamState[SotwRequest]):
     def _full_state(
         self, subscription: Subscription, query: Query, generated: Generated
     ) -> ResourcesByName | None:
-        """Return all resources, if any is new or gone: a client removes those a response lacks."""
+        """Return all resources, if any is new or gone: a client removes those a response lacks.
+
+        "Deleting Resources": so it is for clusters and listeners. A client with a wildcard of
+        another type gets all likewise.
+        """
         client_has = subscription.client_has
         state = generated.wanted_by(subscription.watch)
         if generated.partial and not generated.complete:
             gone = generated.removed | subscription.pending_removals
-            state = client_has.with_changes(state, absent(gone, state))
+            state = client_has.with_changes(state, absent_names(gone, state))
         if self._from_last_stream and query.type_url == CLUSTER:
             client_has = subscription.client_has = self._still_used_from_last_stream(
                 subscription.watch, state
             )
         new, pending_removals = client_has.difference(state, complete=True)
         unused = self._without_endpoints(subscription, pending_removals)
-        self._record_sent(query.type_url, new)
+        self._on_response(query.type_url, new)
         subscription.answer = NO_RESOURCES
         if query.type_url == CLUSTER and (staying := pending_removals - unused):
             # Routes still refer to these clusters: they stay until the routes are replaced.
@@ -208,22 +226,26 @@ class SotwState(StreamState[SotwRequest]):
         """Await endpoints anew for clusters of a refused response, as they warm with this one."""
         if subscription.nack is not None:
             doubtful = {name: resources[name] for name in self._unconfirmed & resources.keys()}
-            self.warming.clusters_sent(doubtful)
+            self.warming.on_clusters(doubtful)
 
     def _part(
         self, subscription: Subscription, query: Query, generated: Generated
     ) -> Mapping[str, Resource] | None:
-        """Return the resources that were asked for or are new; missing ones can't be told."""
+        """Return the resources that were asked for or are new.
+
+        "Knowing When a Requested Resource Does Not Exist": this dialect cannot say which do not;
+        clients wait for a timeout.
+        """
         state = generated.wanted_by(query.watch)
         new, gone = subscription.client_has.difference(state, complete=generated.complete)
         if generated.complete:
             subscription.forget(filter(query.watch.covers, gone))
         elif generated.removed:
-            subscription.forget(absent(generated.removed, state))
+            subscription.forget(absent_names(generated.removed, state))
         sent = self._to_send(query, state, new)
         if not sent:
             return None
-        self._record_sent(query.type_url, sent)
+        self._on_response(query.type_url, sent)
         subscription.client_has = subscription.client_has.with_changes(sent, NO_NAMES)
         return sent
 
@@ -256,7 +278,7 @@ class SotwState(StreamState[SotwRequest]):
         if subscription.type_url == CLUSTER:
             self._versions = (*self._versions[-3:], version)
         nonce = self._next_nonce()
-        subscription.record_sent(nonce=nonce, version=version, now=self._now())
+        subscription.record_response(nonce=nonce, version=version, now=self._now())
         tail = sotw_tail(
             type_url=subscription.type_url,
             version=version,

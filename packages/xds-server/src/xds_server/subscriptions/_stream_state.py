@@ -153,6 +153,9 @@ class StreamState(ABC, Generic[R]):
     def push(self, generate: Generate) -> Iterator[Response | None]:
         """Make the responses that bring the client up to date, in the order of make before break.
 
+        "Eventual consistency considerations": clusters first, endpoints after them, then listeners,
+        then routes; what no resource refers to any more is removed last.
+
         All resources are generated when it begins. It yields None where it has to wait: the push
         then goes on when the client has sent another request, or at `next_due_at`.
         """
@@ -166,7 +169,7 @@ class StreamState(ABC, Generic[R]):
                     yield None
             while self._waits.for_answer(type_url):
                 yield None
-            for query, generated in contents.of(type_url):
+            for query, generated in contents.for_type(type_url):
                 if self._is_outdated(query):
                     continue
                 response = self._response_to(self._still_wanted(query), generated)
@@ -231,11 +234,15 @@ class StreamState(ABC, Generic[R]):
         """Return the response that takes away some of the pending removals."""
 
     def _awaited_endpoints(self, generate: Generate) -> Iterator[Response]:
-        """Make the response with the endpoints that changed clusters wait for, unasked."""
+        """Make the response with the endpoints that changed clusters wait for, unasked.
+
+        "Resource warming": a cluster is warm only when a new response with its endpoints has come,
+        even if they are the same.
+        """
         subscription = self.subscriptions.get(ENDPOINT)
         if subscription is None or not self.warming.awaited:
             return
-        names = subscription.watch.covered(self.warming.awaited)
+        names = subscription.watch.select_names(self.warming.awaited)
         if not names:
             return
         self.warming.stop_awaiting(names)
@@ -287,14 +294,14 @@ class StreamState(ABC, Generic[R]):
         unused = frozenset(
             name for name in names & client_has.keys() if self.warming.is_waiting(client_has[name])
         )
-        self.warming.clusters_removed(client_has.only(unused))
+        self.warming.on_cluster_removal(client_has.only(unused))
         return unused
 
     def _forget_removed(self, subscription: Subscription, names: frozenset[str]) -> None:
         """Forget resources that are removed now, and the endpoints that such clusters awaited."""
         if subscription.type_url == CLUSTER and self.warming:
             client_has = subscription.client_has
-            self.warming.clusters_removed(client_has.only(names))
+            self.warming.on_cluster_removal(client_has.only(names))
         left = subscription.pending_removals - names
         subscription.forget(names)
         self.removals.set_pending(subscription, left)
@@ -319,10 +326,10 @@ class StreamState(ABC, Generic[R]):
         self._responses += 1
         return f"{self.nonce_prefix}-{self._responses}"
 
-    def _record_sent(self, type_url: str, resources: Mapping[str, Resource]) -> None:
+    def _on_response(self, type_url: str, resources: Mapping[str, Resource]) -> None:
         """Take note of endpoints that are awaited or brought now, and of resources that expire."""
         record_ttls(self.subscriptions[type_url], resources, now=self._now())
         if type_url == CLUSTER:
-            self.warming.clusters_sent(resources)
+            self.warming.on_clusters(resources)
         elif type_url == ENDPOINT:
-            self.warming.endpoints_sent(resources)
+            self.warming.on_endpoints(resources)

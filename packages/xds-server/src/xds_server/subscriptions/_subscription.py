@@ -49,7 +49,7 @@ NO_OUTCOME = RequestOutcome()
 
 
 class RemovalTime(NamedTuple):
-    """When a resource that may still be referred to was removed, and when to tell, if known."""
+    """When a resource that may still be referred to went, and when that is sent, if known."""
 
     since: float
     due_at: float | None = None
@@ -72,13 +72,13 @@ class Subscription(msgspec.Struct, kw_only=True):
     """The resources the client has: those it was sent, and those it said it has."""
     answer: ResourcesByName = msgspec.field(default_factory=lambda: NO_RESOURCES)
     """The last complete answer while removals are held back from the client, which so has another;
-    the next answer may be made of it."""
+    the next answer may be built from it."""
     pending_removals: frozenset[str] = NO_NAMES
     """Names of removed resources that may still be referred to; the client has them still."""
     removal_times: Mapping[str, RemovalTime] = msgspec.field(
         default_factory=lambda: NO_REMOVAL_TIMES
     )
-    """When each of those was removed, and when the client is to be told."""
+    """When each of those was removed, and when the client is to hear of it."""
 
     shortest_ttl_s: float | None = None
     """The shortest TTL of resources that expire; None if none do."""
@@ -128,7 +128,7 @@ class Subscription(msgspec.Struct, kw_only=True):
             self.nack is not None and self.nack.nonce == self.nonce_sent
         )
 
-    def record_sent(self, *, nonce: str, version: str, now: float) -> None:
+    def record_response(self, *, nonce: str, version: str, now: float) -> None:
         """Take note of a response."""
         self.nonce_sent, self.version_sent, self.sent_at = nonce, version, now
 

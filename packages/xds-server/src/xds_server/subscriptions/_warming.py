@@ -32,15 +32,15 @@ class Warming:
         self._unconfirmed: frozenset[str] = NO_NAMES  # awaited and sent, but not answered
         self._missing: frozenset[str] = NO_NAMES  # awaited, and found not to exist
 
-    def clusters_sent(self, clusters: Mapping[str, Resource]) -> None:
+    def on_clusters(self, clusters: Mapping[str, Resource]) -> None:
         """Await the endpoints of clusters that are sent now."""
         self.awaited = _both(self.awaited, endpoints_of_all(clusters))
 
-    def clusters_removed(self, clusters: Mapping[str, Resource]) -> None:
-        """Await the endpoints of clusters that are removed now no longer."""
-        self.endpoints_sent(endpoints_of_all(clusters))
+    def on_cluster_removal(self, clusters: Mapping[str, Resource]) -> None:
+        """Stop awaiting the endpoints of clusters that are removed now."""
+        self.on_endpoints(endpoints_of_all(clusters))
 
-    def endpoints_confirmed(self) -> None:
+    def on_endpoints_answer(self) -> None:
         """Take note that the client has answered the last endpoints it was sent."""
         self._unconfirmed = NO_NAMES
 
@@ -52,8 +52,8 @@ class Warming:
         """Await endpoints that were in doubt on the client's last stream."""
         self.awaited |= names
 
-    def endpoints_sent(self, names: Container[str]) -> None:
-        """Await endpoints that are sent now no longer."""
+    def on_endpoints(self, names: Container[str]) -> None:
+        """Stop awaiting endpoints that are sent now."""
         if self:
             awaited = self.awaited
             self.awaited = _without(awaited, names)

@@ -26,9 +26,9 @@ class Clients:
         self._caplog = caplog
 
     async def stream(self, client: str, *, lasts_s: float = 1.0) -> None:
-        stream = self.log.connected(client, {"client": client})
+        stream = self.log.on_connect(client, {"client": client})
         await self.clock.advance(lasts_s)
-        self.log.disconnected(stream, {"client": client})
+        self.log.on_disconnect(stream, {"client": client})
 
     def lines(self) -> Counter[str]:
         """Return how often there is each message since the last call."""
@@ -70,17 +70,17 @@ async def test_streams_far_apart_or_at_once_are_no_repeats(clients: Clients) -> 
         await clients.clock.advance(180.0)
     assert clients.lines() == {"client connected": 10, "client disconnected": 10}
 
-    open_streams = [clients.log.connected("b", {}) for _ in range(10)]
+    open_streams = [clients.log.on_connect("b", {}) for _ in range(10)]
     await clients.clock.advance(180.0)
     for stream in open_streams:
-        clients.log.disconnected(stream, {})
+        clients.log.on_disconnect(stream, {})
     assert clients.lines() == {"client connected": 10, "client disconnected": 10}
 
 
 async def test_each_client_has_its_own_lines_and_few_are_remembered(clients: Clients) -> None:
     for number in range(10_100):
-        stream = clients.log.connected(f"client {number}", {})
-        clients.log.disconnected(stream, {})
+        stream = clients.log.on_connect(f"client {number}", {})
+        clients.log.on_disconnect(stream, {})
     assert clients.lines() == {"client connected": 10_100, "client disconnected": 10_100}
     assert len(clients.log._short) == 10_000
     await clients.clock.advance(180.0)

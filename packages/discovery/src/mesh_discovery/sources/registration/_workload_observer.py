@@ -86,7 +86,7 @@ class WorkloadObserver:
         ):
             yield
 
-    def opened(self, client: Client[Proxy], /) -> None:
+    def on_open(self, client: Client[Proxy], /) -> None:
         """Register a proxy that says so; raises `Refused` if it may not be one of its group."""
         name = client.node.metadata.get(GROUP)
         if not isinstance(name, str) or not name:
@@ -106,7 +106,7 @@ class WorkloadObserver:
             self._tell("workload registered", workload=found.name, namespace=found.namespace)
             self._changed.set()
 
-    def received(self, client: Client[Proxy], request: SotwRequest | DeltaRequest, /) -> None:
+    def on_request(self, client: Client[Proxy], request: SotwRequest | DeltaRequest, /) -> None:
         """Take a report of health; all other requests are for generators."""
         if request.type_url != type_urls.HEALTH_INFORMATION:
             return
@@ -130,10 +130,10 @@ class WorkloadObserver:
             )
             self._changed.set()
 
-    def sent(self, client: Client[Proxy], response: Response, /) -> None:
+    def on_response(self, client: Client[Proxy], response: Response, /) -> None:
         """A response went out, which says nothing of a workload."""
 
-    def closed(self, client: Client[Proxy], /) -> None:
+    def on_close(self, client: Client[Proxy], /) -> None:
         """Take note that a stream is over."""
         if self._workloads.closed(client.id, now=self._clock.monotonic()):
             self._changed.set()

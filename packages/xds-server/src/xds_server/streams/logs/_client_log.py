@@ -1,7 +1,7 @@
 """The log lines of clients that connect and disconnect.
 
 A client that is accepted, disconnects and is back at once, again and again, would fill the log with
-two lines a time. Its first streams have their lines; then it is told of as `RepeatLog` does.
+two lines a time. Its first streams have their lines; then it is logged as `RepeatLog` does.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from mesh_lifecycle import Clock, RepeatLog
 _SHORT_S = 180.0
 """A stream that lasts as long is no short one, and a client that is away as long is not back at
 once: longer than clients wait between attempts, which may be a minute and more."""
-_TOLD_STREAMS = 3
+_LOGGED_STREAMS = 3
 """Short streams of a client, one after the other, that have lines: it may have been restarted."""
 _MOST_SUBJECTS = 10_000
-"""Clients that are told apart; they choose their nodes' names, and each takes memory."""
+"""Clients that are distinguished; they choose their nodes' names, and each takes memory."""
 
 
 class LoggedStream(NamedTuple):
@@ -26,8 +26,8 @@ class LoggedStream(NamedTuple):
 
     subject: str
     began: float
-    is_told: bool
-    """Whether a line told of its beginning."""
+    is_logged: bool
+    """Whether its beginning has a line."""
 
 
 class _ShortStreams(NamedTuple):
@@ -49,23 +49,23 @@ class ClientLog:
         self._short: dict[str, _ShortStreams] = {}
         """By client; the one whose last stream ended the longest ago first."""
 
-    def connected(self, subject: str, facts: Mapping[str, object]) -> LoggedStream:
+    def on_connect(self, subject: str, facts: Mapping[str, object]) -> LoggedStream:
         """Note a stream, and log it if it is no repeat. subject: what its client is known by."""
         now = self._now()
         short = self._short.get(subject)
-        is_told = short is None or short.times < _TOLD_STREAMS or _is_over(short, now)
-        if is_told:
+        is_logged = short is None or short.times < _LOGGED_STREAMS or _is_over(short, now)
+        if is_logged:
             self._reconnecting.ended(subject)
             self._log.info("client connected", extra=facts)
         else:
             self._reconnecting.happened(subject, facts=facts)
-        return LoggedStream(subject, now, is_told)
+        return LoggedStream(subject, now, is_logged)
 
-    def disconnected(self, stream: LoggedStream, facts: Mapping[str, object]) -> None:
-        """Note the end of a stream, and log it if its beginning was told, or is long ago."""
+    def on_disconnect(self, stream: LoggedStream, facts: Mapping[str, object]) -> None:
+        """Note the end of a stream, and log it if its beginning was logged, or is long ago."""
         now = self._now()
         is_short = now - stream.began < _SHORT_S
-        level = logging.INFO if stream.is_told or not is_short else logging.DEBUG
+        level = logging.INFO if stream.is_logged or not is_short else logging.DEBUG
         self._log.log(level, "client disconnected", extra=facts)
         known = self._short.pop(stream.subject, None)
         if is_short:

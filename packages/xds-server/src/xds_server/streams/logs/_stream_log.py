@@ -21,19 +21,19 @@ class RefusalLog:
     def __init__(self, clock: Clock) -> None:
         self._log = RepeatLog(log, "response refused by client", now=clock.monotonic)
 
-    def refused(self, nack: Nack | None, *, node: str, client: str, type_url: str) -> None:
-        """Note a refusal. node: of the client, whose streams are one client here."""
+    def on_nack(self, nack: Nack | None, *, node: str, client: str, type_url: str) -> None:
+        """Log a refusal. node: of the client, whose streams are one client here."""
         if nack is None:
             return
         facts = {"client": client, "type_url": type_url, "code": nack.code}
         self._log.happened(f"{node} {type_url}", reason=nack.message, facts=facts)
 
-    def accepted(self, *, node: str, type_url: str) -> None:
+    def on_ack(self, *, node: str, type_url: str) -> None:
         """Note that a client whose last answer was a refusal accepts responses again."""
         self._log.ended(f"{node} {type_url}")
 
 
-def log_sent(response: Response, *, client: str) -> None:
+def log_response(response: Response, *, client: str) -> None:
     """Log a response at level DEBUG."""
     if not log.isEnabledFor(logging.DEBUG):
         return

@@ -75,7 +75,7 @@ class CurrentPush:
             self._catches_up = False
             return
         if self.counts is not None:
-            self.last = self.counts.finished(subscriptions, reasons=reasons, at=at)
+            self.last = self.counts.finish(subscriptions, reasons=reasons, at=at)
         self.give_up()
 
     def give_up(self) -> None:

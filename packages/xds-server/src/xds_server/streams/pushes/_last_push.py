@@ -25,7 +25,7 @@ class LastPush(NamedTuple):
     types: Mapping[str, TypePush]
 
     def status(self) -> PushStatus:
-        """Return the push as operators are told of it."""
+        """Return the push as operators see it."""
         at = datetime.fromtimestamp(self.at, tz=UTC)
         return PushStatus(reasons=self.reasons, at=at, types=self.types)
 
@@ -50,7 +50,7 @@ class PushCounts:
         if response.removed:
             self._removed[type_url] = self._removed.get(type_url, NO_NAMES) | response.removed
 
-    def finished(
+    def finish(
         self, subscriptions: Mapping[str, Subscription], *, reasons: tuple[str, ...], at: float
     ) -> LastPush:
         """Return the push when it was sent completely, `at` (Unix seconds), with all types."""

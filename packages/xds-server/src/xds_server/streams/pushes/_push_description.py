@@ -34,7 +34,7 @@ class PushDescriptions:
         self._described = lru_cache(maxsize=_PUSHES_UNDER_WAY)(self._describe)
         self._last: tuple[PushRequest, PushDescription] | None = None
 
-    def of(self, push: PushRequest | None) -> PushDescription:
+    def describe(self, push: PushRequest | None) -> PushDescription:
         """Return the description of a push request; of None: of an answer to a request."""
         last = self._last
         if last is not None and last[0] is push:
