@@ -1,4 +1,4 @@
-"""AuthorizationPolicy: its fields, its mistakes, and the languages of its paths and conditions."""
+"""AuthorizationPolicy: which callers may do what at some workloads."""
 
 from istio_config.kinds.authorization_policy._conditions import (
     OF_CALLERS,

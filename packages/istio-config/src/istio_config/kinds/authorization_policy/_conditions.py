@@ -42,7 +42,7 @@ class Attribute(Enum):
 
 
 class ConditionKey(NamedTuple):
-    """An attribute; names: of a header, of nested claims, or of a filter and its metadata's key."""
+    """An attribute. names: a header; nested claims; or a filter and the key of its metadata."""
 
     attribute: Attribute
     names: tuple[str, ...] = ()
@@ -80,7 +80,7 @@ OF_CALLERS = frozenset(
         Attribute.HEADER,
     }
 )
-"""The attributes of callers and their requests; the others are of what is called."""
+"""The attributes of callers and their requests; the others are those of the destination."""
 OF_REQUESTS = frozenset(
     {
         Attribute.REQUEST_PRINCIPAL,
@@ -90,7 +90,7 @@ OF_REQUESTS = frozenset(
         Attribute.HEADER,
     }
 )
-"""The attributes that only requests have, and no other connections."""
+"""The attributes that only HTTP requests have."""
 OF_IDENTITIES = frozenset(
     {
         Attribute.NAMESPACE,
@@ -108,7 +108,7 @@ ADDRESSES = frozenset({Attribute.SOURCE_IP, Attribute.REMOTE_IP, Attribute.DESTI
 
 
 def parse_key(key: str) -> ConditionKey | None:
-    """Read a key; None if it is not one."""
+    """Read the `key` of a condition; None if it is malformed."""
     plain = _PLAIN.get(key)
     if plain is not None:
         return ConditionKey(plain)

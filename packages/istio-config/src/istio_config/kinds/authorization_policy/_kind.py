@@ -37,7 +37,7 @@ from istio_config.kinds.selection import (
 from mesh_configfile.shapes import Finding
 
 DRY_RUN = "istio.io/dry-run"
-"""The annotation of policies that are tried out."""
+"""The annotation of policies that Envoy evaluates and does not enforce (shadow rules)."""
 
 
 class Action(StrEnum):
@@ -46,13 +46,13 @@ class Action(StrEnum):
     ALLOW = "ALLOW"
     DENY = "DENY"
     AUDIT = "AUDIT"
-    """It is noted for loggers, which neither allows nor denies it."""
+    """It is noted for loggers, and neither allowed nor denied by that."""
     CUSTOM = "CUSTOM"
     """An external provider is asked."""
 
 
 class Rule(SpecFields, frozen=True):
-    """Callers and requests; what is left out is any. All conditions have to hold."""
+    """Callers, requests and conditions, all of which must match; those left out always do."""
 
     from_: tuple[From, ...] | None = msgspec.field(name="from", default=None)
     to: tuple[To, ...] | None = None
@@ -66,7 +66,7 @@ class Provider(SpecFields, frozen=True):
 
 
 class AuthorizationPolicySpec(SpecFields, frozen=True):
-    """The callers that some workloads have, and their requests."""
+    """Which callers some workloads allow or deny, and for which requests."""
 
     selector: WorkloadSelector | None = None
     target_ref: TargetRef | None = None

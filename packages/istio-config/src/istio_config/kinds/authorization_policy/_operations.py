@@ -1,4 +1,4 @@
-"""Operations: the requests that a rule is about; the fields match as those of a source do.
+"""Operations: the requests that a rule is about; fields match as in a source (`_sources`).
 
 A path may be a template: `{*}` stands for one segment, `{**}` for any number of them. Envoy crashes
 when it loads a rule with a malformed template (uri_template), so nothing doubtful passes.

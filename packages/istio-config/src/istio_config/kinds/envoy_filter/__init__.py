@@ -1,4 +1,4 @@
-"""Patches of the configuration that proxies are sent, in terms of Envoy's own API."""
+"""EnvoyFilter: patches of the configuration of some proxies, in terms of Envoy's own API."""
 
 from istio_config.kinds.envoy_filter._kind import ENVOY_FILTER, EnvoyFilterSpec
 from istio_config.kinds.envoy_filter._matches import (

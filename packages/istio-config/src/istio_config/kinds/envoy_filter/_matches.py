@@ -11,7 +11,7 @@ from istio_config.kinds.fields import Labels, PortNumber, SpecFields
 
 
 class Context(StrEnum):
-    """The sort of proxies, and the side of sidecars, that a patch is for."""
+    """Whether a patch is for gateways, or for one or both directions of sidecars."""
 
     ANY = "ANY"
     SIDECAR_INBOUND = "SIDECAR_INBOUND"
@@ -20,10 +20,10 @@ class Context(StrEnum):
 
 
 class ProxyMatch(SpecFields, frozen=True):
-    """Proxies by their nodes."""
+    """A condition on the node metadata of proxies."""
 
     proxy_version: str = ""
-    """A regular expression for a part of the node metadata ISTIO_VERSION."""
+    """A regular expression, which matches a part of ISTIO_VERSION in the node metadata."""
     metadata: Labels = msgspec.field(default_factory=dict)
 
 
@@ -47,7 +47,7 @@ class FilterChainMatch(SpecFields, frozen=True):
     sni: str = ""
     transport_protocol: str = ""
     application_protocols: str = ""
-    """Separated by commas; the chain must be for all of them."""
+    """Separated by commas; the chain must match all of them."""
     filter: FilterMatch | None = None
     destination_port: int = 0
 
@@ -63,7 +63,7 @@ class ListenerMatch(SpecFields, frozen=True):
 
 
 class RouteAction(StrEnum):
-    """The answer that a route makes."""
+    """The action of a route."""
 
     ANY = "ANY"
     ROUTE = "ROUTE"
@@ -106,7 +106,7 @@ class ClusterMatch(SpecFields, frozen=True):
 
 
 class ObjectMatch(SpecFields, frozen=True):
-    """The objects that a patch changes: all of its sort, unless something is said."""
+    """The objects that a patch changes; an empty match is met by all objects of `applyTo`."""
 
     context: Context = Context.ANY
     proxy: ProxyMatch | None = None

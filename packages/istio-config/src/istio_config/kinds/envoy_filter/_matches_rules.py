@@ -20,7 +20,7 @@ from mesh_configfile.shapes import Finding
 
 HTTP_CONNECTION_MANAGER = "envoy.filters.network.http_connection_manager"
 MOST_VERSION_BYTES = 1024
-"""Longer expressions for versions match no proxy, as in Istio."""
+"""Longer expressions for a version match no proxy, as in Istio."""
 _LARGEST_VERSION = 1000
 """Instructions of the program, as the control plane itself compiles it, for each proxy."""
 

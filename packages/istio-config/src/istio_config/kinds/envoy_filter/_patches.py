@@ -41,7 +41,7 @@ class Operation(StrEnum):
 
     @property
     def is_merge(self) -> bool:
-        """Whether the value says a part of an object, and not all of it."""
+        """Whether the value is a part of an object, which is merged into it."""
         return self in (Operation.MERGE, Operation.MERGE_AND_REPLACE_LIST)
 
     @property
@@ -101,9 +101,9 @@ OPERATIONS: Mapping[ApplyTo, frozenset[Operation]] = {
     ApplyTo.EXTENSION_CONFIG: frozenset({Operation.ADD}),
     ApplyTo.BOOTSTRAP: _MERGES,
 }
-"""The operations that mean something for each sort of objects."""
+"""The operations that make sense for each `applyTo`."""
 
 
 def is_deprecated_name(name: str) -> bool:
-    """Return whether Envoy has given up this name of a filter, for `envoy.filters...`."""
+    """Return whether this is a name that filters had before `envoy.filters...`."""
     return name.startswith("envoy.") and not name.startswith("envoy.filters.")

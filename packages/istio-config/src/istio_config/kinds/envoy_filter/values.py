@@ -50,7 +50,7 @@ def value_type(apply_to: ApplyTo) -> Descriptor:
 
 
 def value_of(patch: ConfigPatch) -> Message:
-    """Return the value of a patch without mistakes; an empty one if there is none."""
+    """Return the value of a valid patch; an empty message if it has none."""
     return message_of(patch.patch.value or {}, value_type(patch.apply_to))
 
 
@@ -79,7 +79,7 @@ def value_mistakes(patch: ConfigPatch, path: FieldPath) -> Iterator[Finding]:
 
 
 def _sort_mistake(apply_to: ApplyTo, config: Mapping[str, Value]) -> str | None:
-    """Return that a configuration is not of the sort of filters that it is given for, or None."""
+    """Return that a configuration is for another sort of filters than `applyTo`, or None."""
     package = _FILTER_PACKAGES.get(apply_to)
     name = type_in(str(config.get("@type")))
     if name in TYPED_STRUCTS:

@@ -62,7 +62,7 @@ class UrlRewrite(SpecFields, frozen=True):
 
 
 class Fraction(SpecFields, frozen=True):
-    """A share."""
+    """A share of requests, as a fraction."""
 
     numerator: Count
     denominator: Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)] = 100
@@ -95,7 +95,7 @@ class Cors(SpecFields, frozen=True):
 
 
 class HttpFilter(SpecFields, frozen=True):
-    """One filter: the field that its type names is set, and no other."""
+    """A filter of an HTTPRoute: only the field that its type names is set."""
 
     type: FilterType
     request_header_modifier: HeaderFilter | None = None
@@ -109,7 +109,7 @@ class HttpFilter(SpecFields, frozen=True):
 
 
 class GrpcFilter(SpecFields, frozen=True):
-    """One filter of a GRPCRoute."""
+    """A filter of a GRPCRoute: only the field that its type names is set."""
 
     type: FilterType
     request_header_modifier: HeaderFilter | None = None

@@ -1,4 +1,4 @@
-"""Gateway: a router with its listeners and addresses.
+"""Gateway: its listeners and addresses.
 
 Source: the Gateway API, v1.
 """
@@ -72,7 +72,7 @@ class GatewayTls(SpecFields, frozen=True):
 
 
 class GatewaySpec(SpecFields, frozen=True):
-    """A router: its listeners, and which routers take the part."""
+    """A gateway: its class, its listeners, and which routers serve it."""
 
     gateway_class_name: Text
     listeners: tuple[Listener, ...]

@@ -32,7 +32,7 @@ class AddressType(StrEnum):
 
 
 class TargetReference(KubernetesFields, frozen=True):
-    """The object that an endpoint is."""
+    """The object behind an endpoint, such as a Pod."""
 
     kind: str = ""
     name: str = ""
@@ -40,7 +40,7 @@ class TargetReference(KubernetesFields, frozen=True):
 
 
 class Conditions(KubernetesFields, frozen=True):
-    """How an endpoint is; None: not known, which counts as ready."""
+    """The state of an endpoint; None is unknown, which counts as ready, as Kubernetes says."""
 
     ready: bool | None = None
     serving: bool | None = None
@@ -59,7 +59,7 @@ class SliceEndpoint(KubernetesFields, frozen=True):
 
 
 class EndpointPort(KubernetesFields, frozen=True):
-    """A port that all endpoints beside it listen on; `name` is that of the service's port."""
+    """A port of all endpoints of the slice; `name` is that of the service's port."""
 
     port: PortNumber | None = None
     name: str | None = None
@@ -162,7 +162,7 @@ ENDPOINTS = Kind(
 
 
 def _port_warnings(ports: Iterable[EndpointPort], path: FieldPath) -> Iterator[Finding]:
-    """Yield the ports of endpoints that are proxies' own."""
+    """Yield the ports of endpoints on which proxies themselves listen."""
     for index, each in enumerate(ports):
         warning = proxy_port_warning(each.port) if each.port is not None else None
         if warning is not None:

@@ -1,7 +1,7 @@
 """Kubernetes' Secret: the certificates, keys and roots of gateways.
 
-A Secret holds private keys: its values are in no message, `repr` or page. Those of other programs
-are let pass; what is wrong with one that is declared to hold a certificate is a mistake.
+A Secret holds private keys: its values are in no message, `repr` or page. Secrets of other programs
+pass; in one of type kubernetes.io/tls, a wrong certificate is a mistake.
 
 Source: Kubernetes' API, v1, and the names of values in Istio's `credentialName`.
 """
@@ -117,7 +117,7 @@ def _warnings(spec: SecretFields, _metadata: Metadata) -> Iterator[Finding]:
         chain, private = spec.values.get(certificate), spec.values.get(key)
         if not chain or not private or wrong_pair(chain, private) is not None:
             continue
-        # Right in itself, and perhaps for another program.
+        # A warning, as the key is valid, and perhaps for another program than Envoy.
         if (refused := refused_key(private)) is not None:
             yield ("data", key), refused
 

@@ -89,7 +89,7 @@ class KubernetesServiceSpec(KubernetesFields, frozen=True):
 
     @property
     def is_headless(self) -> bool:
-        """Whether it has no address of its own, on purpose."""
+        """Whether it is headless: `clusterIP: None`."""
         return self.cluster_ip == NO_CLUSTER_IP or NO_CLUSTER_IP in self.cluster_ips
 
     @property

@@ -22,7 +22,7 @@ MESH_FIELDS = frozenset(
         "verifyCertificateAtClient",
     }
 )
-"""Istio's further MeshConfig fields: always accepted, so that one file serves both."""
+"""Further fields of Istio's MeshConfig: always accepted, so that one file is for both."""
 AGENT_FIELDS = frozenset(
     {
         "availabilityZone",
@@ -58,7 +58,7 @@ AGENT_FIELDS = frozenset(
         "tracingServiceName",
     }
 )
-"""The fields of Istio's ProxyConfig, which `defaultConfig` holds, except those below.
+"""The fields of Istio's ProxyConfig, in `defaultConfig`, except those below.
 
 Agents read them from their own files and environment.
 """

@@ -1,4 +1,7 @@
-"""The kind MeshConfig, and what must hold between its fields."""
+"""MeshConfig: what must hold between its fields, which are in `_spec`.
+
+Source: Istio's API, mesh/v1alpha1, and its validation.
+"""
 
 import json
 import re
@@ -38,10 +41,10 @@ STAT_NAME_PARTS = (
     "%TARGET_PORT%",
     "%SUBSET_NAME%",
 )
-"""The placeholders of names of clusters in statistics."""
+"""The placeholders in `inboundClusterStatName` and `outboundClusterStatName`."""
 
 CURVES = ("P-256", "P-384", "P-521", "X25519", "X25519MLKEM768")
-"""The curves that Envoy's TLS library knows, of those in use."""
+"""The curves that BoringSSL, Envoy's TLS library, has, of those in use."""
 
 
 def _mistakes(spec: MeshConfigSpec, metadata: Metadata) -> Iterator[Finding]:

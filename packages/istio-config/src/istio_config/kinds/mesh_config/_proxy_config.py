@@ -33,7 +33,7 @@ class InterceptionMode(StrEnum):
 
 _Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
 DRAIN_TIME = Duration(45)
-"""The drain time of agents without another; Istio's default."""
+"""The drain time of agents that set none: Istio's default."""
 
 
 class ClientCertDetails(StrEnum):
@@ -105,7 +105,7 @@ class ProxyHeaders(SpecFields, frozen=True):
 
 
 class ProxyProtocolListener(SpecFields, frozen=True):
-    """Given: connections to gateways must begin with the PROXY protocol."""
+    """Has no fields: if it is there, connections to gateways must begin with the PROXY protocol."""
 
 
 class GatewayTopology(SpecFields, frozen=True):
@@ -142,10 +142,10 @@ class EscapedSlashesAction(StrEnum):
 
 
 class ConnectionSettings(SpecFields, frozen=True):
-    """How long clients' connections and requests may take, and how large they may be."""
+    """How long connections and requests of clients may take, and how large they may be."""
 
     profile: ConnectionProfile = ConnectionProfile.UNSPECIFIED
-    """EDGE sets at gateways what is unset below."""
+    """EDGE sets defaults for the fields below, at gateways."""
     http_idle_timeout: Duration | None = None
     http_max_connection_duration: Duration | None = None
     http_max_stream_duration: Duration | None = None
@@ -221,7 +221,7 @@ class ProxyConfig(SpecFields, frozen=True):
     connection_settings: ConnectionSettings | None = None
     tracing: ProxyTracing | None = None
     zipkin_address: str = ""
-    """The older way to give the bootstrap a tracer."""
+    """The older way to name a tracer for the bootstrap."""
 
     def over(self, mesh: "ProxyConfig") -> "ProxyConfig":
         """Return the settings of one proxy: what it leaves out is the mesh's.

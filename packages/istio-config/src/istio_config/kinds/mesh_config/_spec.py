@@ -29,7 +29,7 @@ class TrafficPolicyMode(StrEnum):
     REGISTRY_ONLY = "REGISTRY_ONLY"
     ALLOW_ANY = "ALLOW_ANY"
     ALLOW_ANY_DYNAMIC_DNS = "ALLOW_ANY_DYNAMIC_DNS"
-    """As ALLOW_ANY, but requests go where the names of their hosts lead."""
+    """As ALLOW_ANY, but requests go to what DNS has for the names of their hosts."""
 
 
 class OutboundTrafficPolicy(SpecFields, frozen=True):
@@ -102,7 +102,7 @@ class LeastTlsVersion(StrEnum):
 
 
 class MeshTls(SpecFields, frozen=True):
-    """Versions, ciphers and curves of TLS: of the mesh's own, or of all other."""
+    """Versions, ciphers and curves of TLS."""
 
     min_protocol_version: LeastTlsVersion = LeastTlsVersion.TLS_AUTO
     cipher_suites: tuple[Text, ...] = ()
@@ -145,8 +145,8 @@ class MeshConfigSpec(SpecFields, frozen=True):
     root_namespace: Text = "istio-system"
     connect_timeout: Duration = Duration(10)
     protocol_detection_timeout: Duration = Duration(0)
-    """How long a proxy waits for the first bytes of a connection to find out its protocol; 0: for
-    ever."""
+    """How long a proxy waits for the first bytes of a connection to detect its protocol; 0 means
+    for ever."""
     dns_refresh_rate: Duration = Duration(60)
     tcp_keepalive: TcpKeepalive | None = None
     h2_upgrade_policy: MeshH2UpgradePolicy = MeshH2UpgradePolicy.DO_NOT_UPGRADE
@@ -155,7 +155,7 @@ class MeshConfigSpec(SpecFields, frozen=True):
     enable_auto_mtls: bool = True
     mesh_mtls: MeshTls = msgspec.field(name="meshMTLS", default=MeshTls())
     tls_defaults: MeshTls = MeshTls()
-    """Of TLS that is not the mesh's own: SIMPLE and MUTUAL at gateways and to services."""
+    """For TLS other than ISTIO_MUTUAL: SIMPLE and MUTUAL, at gateways and to services."""
     proxy_listen_port: _ListenPort = 15001
     """The port that the workload's connections are redirected to; 0 or less: no listeners."""
     proxy_inbound_listen_port: PortNumber = 15006

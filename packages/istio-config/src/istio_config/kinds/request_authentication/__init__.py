@@ -1,4 +1,4 @@
-"""RequestAuthentication: its fields, its mistakes, and the key sets (JWKS) that it names."""
+"""RequestAuthentication: the tokens that some workloads validate, and their key sets (JWKS)."""
 
 from istio_config.kinds.request_authentication._key_sets import KeySetError, check_key_set
 from istio_config.kinds.request_authentication._kind import (

@@ -13,7 +13,7 @@ from typing import TypeAlias
 from istio_config.kinds._extras import of_extra
 
 _CURVES = ("P-256", "P-384", "P-521")
-"""Those that Envoy takes."""
+"""Those that Envoy accepts."""
 _PRIVATE = {"d", "p", "q", "dp", "dq", "qi", "k"}
 MOST_BYTES = 1024 * 1024
 _Key: TypeAlias = Mapping[str, object]

@@ -1,4 +1,4 @@
-"""RequestAuthentication: the tokens that some workloads look at, by their issuers.
+"""RequestAuthentication: the tokens that some workloads validate, by their issuers.
 
 Source: Istio's API, security/v1, and its validation.
 """
@@ -61,13 +61,13 @@ class JwtRule(SpecFields, frozen=True):
     forward_original_token: bool = False
     output_claim_to_headers: tuple[ClaimToHeader, ...] = ()
     timeout: Duration | None = None
-    """Of fetching the key set."""
+    """For fetching the key set."""
     space_delimited_claims: tuple[str, ...] = ()
     """Claims that hold several values in one text, beside `scope` and `permission`."""
 
 
 class RequestAuthenticationSpec(SpecFields, frozen=True):
-    """The tokens that some workloads look at: wrong ones are refused, missing ones are not."""
+    """The tokens that workloads validate. A wrong one is refused, a missing one is not."""
 
     selector: WorkloadSelector | None = None
     target_ref: TargetRef | None = None

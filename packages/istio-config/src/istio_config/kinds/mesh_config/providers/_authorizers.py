@@ -39,9 +39,9 @@ class HttpAuthorizer(SpecFields, frozen=True):
     status_on_error: str = ""
     """The status of the answer while it can't be asked; empty: 403."""
     include_headers_in_check: tuple[str, ...] = ()
-    """The older name of `includeRequestHeadersInCheck`, which goes before it."""
+    """The older name of `includeRequestHeadersInCheck`, which has precedence."""
     include_request_headers_in_check: tuple[str, ...] = ()
-    """As all lists of headers here: names, or beginnings (`x-*`) or ends (`*-id`) of them."""
+    """Names, prefixes (`x-*`) or suffixes (`*-id`), as in all lists of headers here."""
     include_additional_headers_in_check: dict[str, str] = msgspec.field(default_factory=dict)
     include_request_body_in_check: RequestBodyInCheck | None = None
     headers_to_upstream_on_allow: tuple[str, ...] = ()

@@ -1,6 +1,6 @@
 """Where proxies write their access logs: files, and services that take them by gRPC.
 
-Envoy refuses each listener that has a format which it can't read.
+Envoy refuses a listener with a format that it can't parse.
 
 Source: Istio's API, mesh/v1alpha1.
 """
@@ -25,10 +25,10 @@ class LogFormat(SpecFields, frozen=True):
 
 
 class FileLog(SpecFields, frozen=True):
-    """A file of the proxy's own."""
+    """A file on the machine of the proxy."""
 
     path: str = ""
-    """Empty: /dev/stdout."""
+    """Empty means /dev/stdout."""
     log_format: LogFormat | None = None
     omit_empty_values: bool = False
     """Whether a label is left out where Envoy has no value for it."""
@@ -105,7 +105,7 @@ def logger_mistakes(logger: Logger) -> Iterator[Finding]:
 def log_label_mistakes(
     value: Unchecked, path: FieldPath, *, further: Mapping[str, str] = OF_LOGS
 ) -> Iterator[Finding]:
-    """Yield what is wrong with the texts of a log in JSON, however deep they are in it."""
+    """Yield what is wrong with the texts in a JSON log, at any depth."""
     if isinstance(value, str):
         if (wrong := format_mistake(value, further)) is not None:
             yield path, wrong

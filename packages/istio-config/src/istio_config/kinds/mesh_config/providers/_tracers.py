@@ -19,7 +19,7 @@ _Length: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**32 - 1)]
 
 
 class TraceContext(StrEnum):
-    """The headers by which a trace goes on from proxy to proxy."""
+    """The headers that propagate a trace from proxy to proxy."""
 
     USE_B3 = "USE_B3"
     USE_B3_WITH_W3C_PROPAGATION = "USE_B3_WITH_W3C_PROPAGATION"
@@ -31,7 +31,7 @@ class Zipkin(SpecFields, frozen=True):
     service: Text
     port: PortNumber
     max_tag_length: _Length = 0
-    """The most characters of a path in a span; 0: Envoy's own bound."""
+    """The most characters of a path in a span; 0 means Envoy's default."""
     enable_64bit_trace_id: bool = msgspec.field(name="enable64bitTraceId", default=False)
     path: str = ""
     """Where spans are posted; empty: /api/v2/spans."""
@@ -72,7 +72,7 @@ class OtlpGrpc(SpecFields, frozen=True):
 
 
 class Given(SpecFields, frozen=True):
-    """Something that is there or is not, without settings."""
+    """A message without fields: it is there or not."""
 
 
 class ResourceDetectors(SpecFields, frozen=True):
@@ -91,7 +91,7 @@ class DynatraceApi(SpecFields, frozen=True):
 
 
 class DynatraceSampler(SpecFields, frozen=True):
-    """Dynatrace's way to choose the requests that are traced."""
+    """Dynatrace's sampler."""
 
     tenant: Text
     cluster_id: int
