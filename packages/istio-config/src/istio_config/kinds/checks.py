@@ -53,7 +53,7 @@ def control_character_mistakes(path: FieldPath, text: str) -> Iterator[Finding]:
         yield path, "must not have control characters"
 
 
-def several_given(path: FieldPath, choices: Mapping[str, object]) -> Iterator[Finding]:
+def several_given_mistakes(path: FieldPath, choices: Mapping[str, object]) -> Iterator[Finding]:
     """Yield that more than one of these fields is given, where one at most may be."""
     given = [name for name, value in choices.items() if value is not None]
     if len(given) > 1:

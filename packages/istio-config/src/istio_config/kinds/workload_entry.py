@@ -46,7 +46,7 @@ class WorkloadEntryStatus(KubernetesFields, frozen=True):
 
 def workload_entry_mistakes(spec: WorkloadEntrySpec) -> Iterator[Finding]:
     """Yield what is wrong with a workload, be it in an entry of its own or in a ServiceEntry."""
-    yield from _address(spec)
+    yield from _address_mistakes(spec)
     yield from label_mistakes(spec.labels, ("labels",))
     if spec.service_account:
         try:
@@ -59,7 +59,7 @@ def _mistakes(spec: WorkloadEntrySpec, _metadata: Metadata) -> Iterator[Finding]
     return workload_entry_mistakes(spec)
 
 
-def _address(spec: WorkloadEntrySpec) -> Iterator[Finding]:
+def _address_mistakes(spec: WorkloadEntrySpec) -> Iterator[Finding]:
     address = spec.address
     if not address:
         if not spec.network:

@@ -139,11 +139,11 @@ def _mistakes(spec: WorkloadGroupSpec, metadata: Metadata) -> Iterator[Finding]:
                 yield ("template", "serviceAccount"), str(error)
     yield from label_mistakes(spec.metadata.labels, ("metadata", "labels"))
     if spec.probe is not None:
-        for path, message in _probe(spec.probe):
+        for path, message in _probe_mistakes(spec.probe):
             yield ("probe", *path), message
 
 
-def _probe(probe: ReadinessProbe) -> Iterator[Finding]:
+def _probe_mistakes(probe: ReadinessProbe) -> Iterator[Finding]:
     numbers = {
         "initialDelaySeconds": probe.initial_delay_seconds,
         "timeoutSeconds": probe.timeout_seconds,

@@ -80,12 +80,16 @@ def client_tls_warnings(tls: ClientTls, *, by_selector: bool) -> Iterator[Findin
         "credentialName": tls.credential_name,
     }
     if tls.mode is ClientTlsMode.ISTIO_MUTUAL:
-        yield from _unused(all_credentials, "with ISTIO_MUTUAL, which has the mesh's certificates")
+        yield from _unused_warnings(
+            all_credentials, "with ISTIO_MUTUAL, which has the mesh's certificates"
+        )
     elif tls.mode is ClientTlsMode.DISABLE:
         names: dict[str, object] = {"sni": tls.sni, "subjectAltNames": tls.subject_alt_names}
-        yield from _unused(all_credentials | names, "with DISABLE, which is plaintext")
+        yield from _unused_warnings(all_credentials | names, "with DISABLE, which is plaintext")
     elif tls.mode is ClientTlsMode.SIMPLE:
-        yield from _unused(files, "with SIMPLE, which shows no certificate of the client's")
+        yield from _unused_warnings(
+            files, "with SIMPLE, which shows no certificate of the client's"
+        )
     if tls.credential_name and not by_selector and tls.mode in _BY_CREDENTIAL:
         yield (
             ("credentialName",),
@@ -96,7 +100,7 @@ def client_tls_warnings(tls: ClientTls, *, by_selector: bool) -> Iterator[Findin
         )
 
 
-def _unused(fields: dict[str, object], reason: str) -> Iterator[Finding]:
+def _unused_warnings(fields: dict[str, object], reason: str) -> Iterator[Finding]:
     for name, given in fields.items():
         if given:
             yield (name,), f"has no effect {reason}"

@@ -76,14 +76,14 @@ def connection_pool_mistakes(pool: ConnectionPool) -> Iterator[Finding]:
     if pool.tcp is None and pool.http is None:
         yield (), "is empty; give tcp, http or both"
     if pool.tcp is not None:
-        for path, message in _tcp(pool.tcp):
+        for path, message in _tcp_mistakes(pool.tcp):
             yield ("tcp", *path), message
     if pool.http is not None:
-        for path, message in _http(pool.http):
+        for path, message in _http_mistakes(pool.http):
             yield ("http", *path), message
 
 
-def _tcp(tcp: TcpSettings) -> Iterator[Finding]:
+def _tcp_mistakes(tcp: TcpSettings) -> Iterator[Finding]:
     yield from duration_mistakes(("connectTimeout",), tcp.connect_timeout)
     yield from duration_mistakes(("maxConnectionDuration",), tcp.max_connection_duration)
     yield from duration_mistakes(("idleTimeout",), tcp.idle_timeout, may_be_zero=True)
@@ -97,7 +97,7 @@ def _tcp(tcp: TcpSettings) -> Iterator[Finding]:
                 yield ("tcpKeepalive", name), "must be whole seconds, and one at least"
 
 
-def _http(http: HttpSettings) -> Iterator[Finding]:
+def _http_mistakes(http: HttpSettings) -> Iterator[Finding]:
     yield from duration_mistakes(("idleTimeout",), http.idle_timeout, may_be_zero=True)
     if http.use_client_protocol and http.h2_upgrade_policy is H2UpgradePolicy.UPGRADE:
         yield (

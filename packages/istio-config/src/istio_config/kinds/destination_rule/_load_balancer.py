@@ -108,9 +108,9 @@ def load_balancer_mistakes(balancer: LoadBalancer) -> Iterator[Finding]:
     if balancer.simple is not None and hashing is not None:
         yield ("simple",), "can't stand beside consistentHash: keep one of the two"
     if hashing is not None:
-        for path, message in _hash(hashing):
+        for path, message in _hash_mistakes(hashing):
             yield ("consistentHash", *path), message
-    yield from _warmup(balancer)
+    yield from _warmup_mistakes(balancer)
     if balancer.locality_lb_setting is not None:
         for path, message in locality_mistakes(balancer.locality_lb_setting):
             yield ("localityLbSetting", *path), message
@@ -168,14 +168,14 @@ def hash_keys(hashing: ConsistentHash) -> tuple[str, ...]:
 _KEYS = ("httpHeaderName", "httpCookie", "useSourceIp", "httpQueryParameterName")
 
 
-def _hash(hashing: ConsistentHash) -> Iterator[Finding]:
+def _hash_mistakes(hashing: ConsistentHash) -> Iterator[Finding]:
     keys = hash_keys(hashing)
     if len(keys) > 1:
         yield (keys[1],), f"can't stand beside {keys[0]}: keep one of them"
     if hashing.http_header_name and not is_header_name(hashing.http_header_name):
         yield ("httpHeaderName",), f'"{hashing.http_header_name}" is not the name of a header'
     if hashing.http_cookie is not None:
-        for path, message in _cookie(hashing.http_cookie):
+        for path, message in _cookie_mistakes(hashing.http_cookie):
             yield ("httpCookie", *path), message
     algorithms = [
         name
@@ -203,7 +203,7 @@ def _hash(hashing: ConsistentHash) -> Iterator[Finding]:
         )
 
 
-def _cookie(cookie: HttpCookie) -> Iterator[Finding]:
+def _cookie_mistakes(cookie: HttpCookie) -> Iterator[Finding]:
     if not cookie.name:
         yield (), "the field name is missing"
     elif not is_header_name(cookie.name):
@@ -219,7 +219,7 @@ def _cookie(cookie: HttpCookie) -> Iterator[Finding]:
         seen.add(attribute.name)
 
 
-def _warmup(balancer: LoadBalancer) -> Iterator[Finding]:
+def _warmup_mistakes(balancer: LoadBalancer) -> Iterator[Finding]:
     yield from duration_mistakes(("warmupDurationSecs",), balancer.warmup_duration_secs)
     warmup = balancer.warmup
     if warmup is None:

@@ -59,31 +59,31 @@ def locality_mistakes(setting: LocalityLbSetting) -> Iterator[Finding]:
         other = "failover" if setting.failover else "failoverPriority"
         yield ("distribute",), f"can't stand beside {other}: keep one of the two"
     shares = setting.distribute
-    yield from _overlaps(
+    yield from _overlap_mistakes(
         (("distribute", index, "from"), each.from_) for index, each in enumerate(shares)
     )
     for index, each in enumerate(shares):
         path = ("distribute", index, "to")
-        yield from _overlaps(((*path, locality), locality) for locality in each.to)
+        yield from _overlap_mistakes(((*path, locality), locality) for locality in each.to)
         for locality, weight in each.to.items():
             if not 1 <= weight <= 100:
                 yield (*path, locality), f"expected a percentage from 1 to 100, found {weight}"
         if (total := sum(each.to.values())) != 100:
             yield path, f"the percentages must add up to 100, and are {total} together"
-    yield from _failover(setting.failover)
-    yield from _priority(setting.failover_priority)
+    yield from _failover_mistakes(setting.failover)
+    yield from _priority_mistakes(setting.failover_priority)
     if setting.failover:
-        yield from _no_localities(setting.failover_priority, beside="failover")
+        yield from _locality_label_mistakes(setting.failover_priority, beside="failover")
 
 
 def zone_aware_mistakes(setting: ZoneAwareLbSetting) -> Iterator[Finding]:
     """Yield what is wrong with the settings of zone-aware balancing; paths start below them."""
-    yield from _failover(setting.failover)
-    yield from _priority(setting.failover_priority)
-    yield from _no_localities(setting.failover_priority, beside="zoneAwareLbSetting")
+    yield from _failover_mistakes(setting.failover)
+    yield from _priority_mistakes(setting.failover_priority)
+    yield from _locality_label_mistakes(setting.failover_priority, beside="zoneAwareLbSetting")
 
 
-def _failover(failover: tuple[Failover, ...]) -> Iterator[Finding]:
+def _failover_mistakes(failover: tuple[Failover, ...]) -> Iterator[Finding]:
     seen: set[str] = set()
     for index, each in enumerate(failover):
         path = ("failover", index)
@@ -102,7 +102,7 @@ def _failover(failover: tuple[Failover, ...]) -> Iterator[Finding]:
         seen.add(each.from_)
 
 
-def _priority(labels: tuple[str, ...]) -> Iterator[Finding]:
+def _priority_mistakes(labels: tuple[str, ...]) -> Iterator[Finding]:
     seen: set[str] = set()
     for index, each in enumerate(labels):
         key = each.partition("=")[0]
@@ -113,7 +113,7 @@ def _priority(labels: tuple[str, ...]) -> Iterator[Finding]:
         seen.add(key)
 
 
-def _no_localities(labels: tuple[str, ...], *, beside: str) -> Iterator[Finding]:
+def _locality_label_mistakes(labels: tuple[str, ...], *, beside: str) -> Iterator[Finding]:
     for index, each in enumerate(labels):
         key = each.partition("=")[0]
         if key in _BY_LOCALITY:
@@ -123,7 +123,7 @@ def _no_localities(labels: tuple[str, ...], *, beside: str) -> Iterator[Finding]
             )
 
 
-def _overlaps(localities: Iterable[tuple[FieldPath, str]]) -> Iterator[Finding]:
+def _overlap_mistakes(localities: Iterable[tuple[FieldPath, str]]) -> Iterator[Finding]:
     """Yield the localities that are malformed, or contain or are contained in one before."""
     seen: list[tuple[str, ...]] = []
     for path, text in localities:

@@ -98,19 +98,19 @@ def traffic_policy_mistakes(policy: TrafficPolicy) -> Iterator[Finding]:
     """Yield what is wrong with a policy and those of its ports; paths start below it."""
     if policy == TrafficPolicy():
         yield (), "is empty; give at least one setting, or remove it"
-    yield from _sections(policy)
+    yield from _section_mistakes(policy)
     for index, each in enumerate(policy.port_level_settings):
         path = ("portLevelSettings", index)
         if each.port is None or each.port.number is None:
             yield path, "the port is missing; write port: {number: 80}"
         if each == PortTrafficPolicy(port=each.port):
             yield path, "has nothing but a port; give at least one setting, or remove it"
-        for inner, message in _sections(each):
+        for inner, message in _section_mistakes(each):
             yield (*path, *inner), message
     if policy.tunnel is not None:
         if policy.proxy_protocol is not None:
             yield ("proxyProtocol",), "can't stand beside tunnel: keep one of the two"
-        for inner, message in _tunnel(policy.tunnel):
+        for inner, message in _tunnel_mistakes(policy.tunnel):
             yield ("tunnel", *inner), message
     budget = policy.retry_budget
     if budget is not None:
@@ -119,7 +119,7 @@ def traffic_policy_mistakes(policy: TrafficPolicy) -> Iterator[Finding]:
         yield from duration_mistakes(("retryBudget", "budgetInterval"), budget.budget_interval)
 
 
-def _sections(policy: TrafficPolicy | PortTrafficPolicy) -> Iterator[Finding]:
+def _section_mistakes(policy: TrafficPolicy | PortTrafficPolicy) -> Iterator[Finding]:
     found: list[tuple[str, Iterator[Finding]]] = []
     if policy.load_balancer is not None:
         found.append(("loadBalancer", load_balancer_mistakes(policy.load_balancer)))
@@ -134,7 +134,7 @@ def _sections(policy: TrafficPolicy | PortTrafficPolicy) -> Iterator[Finding]:
             yield (name, *path), message
 
 
-def _tunnel(tunnel: Tunnel) -> Iterator[Finding]:
+def _tunnel_mistakes(tunnel: Tunnel) -> Iterator[Finding]:
     if tunnel.protocol not in ("", "CONNECT", "POST"):
         yield ("protocol",), f'expected CONNECT or POST, found "{tunnel.protocol}"'
     if not is_ip(tunnel.target_host) and not (

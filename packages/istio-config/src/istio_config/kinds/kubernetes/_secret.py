@@ -101,7 +101,7 @@ def _mistakes(spec: SecretFields, _metadata: Metadata) -> Iterator[Finding]:
         if not isinstance(value, str):
             yield ("stringData", name), "expected text; put it in quotes"
     if spec.type == TLS:
-        yield from _wrong_contents(spec)
+        yield from _content_mistakes(spec)
         for name in _PAIRS[0]:
             if not spec.values.get(name):
                 yield ("data", name), f"is missing in a Secret of type {TLS}"
@@ -112,7 +112,7 @@ def _warnings(spec: SecretFields, _metadata: Metadata) -> Iterator[Finding]:
         from istio_config.kinds.kubernetes.key_material import refused_key, wrong_pair
 
     if spec.type != TLS:
-        yield from _wrong_contents(spec)
+        yield from _content_mistakes(spec)
     for certificate, key in _PAIRS:
         chain, private = spec.values.get(certificate), spec.values.get(key)
         if not chain or not private or wrong_pair(chain, private) is not None:
@@ -122,7 +122,7 @@ def _warnings(spec: SecretFields, _metadata: Metadata) -> Iterator[Finding]:
             yield ("data", key), refused
 
 
-def _wrong_contents(spec: SecretFields) -> Iterator[Finding]:
+def _content_mistakes(spec: SecretFields) -> Iterator[Finding]:
     with of_extra("keys"):
         from istio_config.kinds.kubernetes.key_material import (
             wrong_pair,

@@ -142,10 +142,10 @@ def _mistakes(spec: KubernetesServiceSpec, _metadata: Metadata) -> Iterator[Find
     for path, address in given:
         if address and address != NO_CLUSTER_IP and (wrong := wrong_address(address)):
             yield path, f"{wrong}; a headless service has {NO_CLUSTER_IP}"
-    yield from _ports(spec.ports or ())
+    yield from _port_mistakes(spec.ports or ())
 
 
-def _ports(ports: tuple[KubernetesPort, ...]) -> Iterator[Finding]:
+def _port_mistakes(ports: tuple[KubernetesPort, ...]) -> Iterator[Finding]:
     numbers: set[tuple[int, TransportProtocol]] = set()
     names: set[str] = set()
     for index, port in enumerate(ports):

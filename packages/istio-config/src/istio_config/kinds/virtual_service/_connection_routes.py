@@ -61,7 +61,7 @@ def tls_route_mistakes(
                     f'"{host}" is not among the hosts of this VirtualService: {", ".join(hosts)}',
                 )
         yield from connection_match_mistakes(match, here)
-    yield from _destinations(route, path)
+    yield from _destination_mistakes(route, path)
 
 
 def tcp_route_mistakes(route: TcpRoute, path: FieldPath) -> Iterator[Finding]:
@@ -71,10 +71,10 @@ def tcp_route_mistakes(route: TcpRoute, path: FieldPath) -> Iterator[Finding]:
         if match.source_subnet:
             yield from subnet_mistakes([match.source_subnet], (*here, "sourceSubnet"))
         yield from connection_match_mistakes(match, here)
-    yield from _destinations(route, path)
+    yield from _destination_mistakes(route, path)
 
 
-def _destinations(route: TlsRoute | TcpRoute, path: FieldPath) -> Iterator[Finding]:
+def _destination_mistakes(route: TlsRoute | TcpRoute, path: FieldPath) -> Iterator[Finding]:
     if not route.route:
         yield path, "does nothing: give route"
     yield from weighted_destination_mistakes(route.route, (*path, "route"))

@@ -5,7 +5,7 @@ Source: Istio's API, networking/v1.
 
 from collections.abc import Iterator
 
-from istio_config.kinds.checks import duration_mistakes, several_given
+from istio_config.kinds.checks import duration_mistakes, several_given_mistakes
 from istio_config.kinds.fields import SpecFields
 from istio_config.kinds.virtual_service._answers import is_http_status
 from istio_config.kinds.virtual_service._destinations import Percent, percentage_mistakes
@@ -83,7 +83,7 @@ def _delay_mistakes(delay: Delay, path: FieldPath) -> Iterator[Finding]:
 
 
 def _abort_mistakes(abort: Abort, path: FieldPath) -> Iterator[Finding]:
-    yield from several_given(
+    yield from several_given_mistakes(
         path,
         {
             "httpStatus": abort.http_status,

@@ -76,7 +76,7 @@ def http_route_mistakes(
     route: HttpRoute, path: FieldPath, *, at_gateway: bool, in_delegate: bool
 ) -> Iterator[Finding]:
     """Yield what is wrong with a route of a VirtualService."""
-    yield from _conflicts(route, path, in_delegate=in_delegate)
+    yield from _conflict_mistakes(route, path, in_delegate=in_delegate)
     for index, match in enumerate(route.match):
         # The VirtualServices that delegate say for which gateways the routes of a delegate are.
         yield from http_match_mistakes(
@@ -93,7 +93,9 @@ def http_route_mistakes(
     yield from _mirror_mistakes(route, path)
 
 
-def _conflicts(route: HttpRoute, path: FieldPath, *, in_delegate: bool) -> Iterator[Finding]:
+def _conflict_mistakes(
+    route: HttpRoute, path: FieldPath, *, in_delegate: bool
+) -> Iterator[Finding]:
     if route.delegate is not None:
         here = (*path, "delegate")
         if in_delegate:

@@ -13,7 +13,7 @@ from istio_config.kinds.checks import (
     control_character_mistakes,
     is_dns_label,
     label_mistakes,
-    several_given,
+    several_given_mistakes,
 )
 from istio_config.kinds.fields import Labels, PortNumber, SpecFields
 from istio_config.kinds.virtual_service._headers import header_name_mistake
@@ -132,7 +132,7 @@ def _header_mistakes(match: HttpMatch, path: FieldPath, *, at_gateway: bool) -> 
 def string_match_mistakes(match: StringMatch, path: FieldPath) -> Iterator[Finding]:
     """Yield what is wrong with a condition on a text."""
     given = {"exact": match.exact, "prefix": match.prefix, "regex": match.regex}
-    yield from several_given(path, given)
+    yield from several_given_mistakes(path, given)
     if match.prefix is not None and not match.prefix:
         yield (*path, "prefix"), "must not be empty"
     if match.regex is not None and (wrong := regex_mistake(match.regex)) is not None:
