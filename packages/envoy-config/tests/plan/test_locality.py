@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from envoy_config.plan._client import Client
+from envoy_config.plan._client import Client, Location
 from envoy_config.plan._locality import (
     NETWORK,
     NO_PREFERENCE,
@@ -20,7 +20,6 @@ from envoy_config.plan._locality import (
     locality_priority,
     region_priority,
 )
-from envoy_config.plan._place import Place
 from istio_config.kinds.destination_rule import Distribute, Failover
 from mesh_model import Endpoint
 
@@ -37,7 +36,7 @@ def endpoint(locality: str, *, weight: int = 0, **labels: str) -> Endpoint:
 
 
 def client(locality: str, **labels: str) -> Client:
-    return Client(place=Place(locality=locality), labels=tuple(sorted(labels.items())))
+    return Client(location=Location(locality=locality), labels=tuple(sorted(labels.items())))
 
 
 _LOCALITIES = st.sampled_from(("", "r1", "r1/z1", "r1/z1/s1", "r1/z1/s2", "r1/z2", "r2/z1", "r3"))

@@ -2,20 +2,19 @@
 
 from envoy_config.changes._model_change import ModelChange
 from envoy_config.context._cache import Cache, ServiceCache
-from envoy_config.plan._client import Client, ClientFiles
-from envoy_config.plan._place import Place
-from envoy_config.plan.endpoints._place_dependence import Dependence, place_dependence, reduced
+from envoy_config.plan._client import Client, ClientFiles, Location
+from envoy_config.plan.endpoints._client_dependence import Dependence, client_dependence, reduced
 from mesh_model import MeshModel, Rule, ScopeKey, Service
 
 _NOTHING = Dependence()
 
 
-def client_of(scope: ScopeKey, place: Place, files: ClientFiles | None = None) -> Client:
-    """Return the client that proxies of a scope are, at a place."""
+def client_of(scope: ScopeKey, location: Location, files: ClientFiles | None = None) -> Client:
+    """Return the client that proxies of a scope are, at a location."""
     return Client(
         is_sidecar=scope.is_sidecar,
         captured=scope.captured,
-        place=place,
+        location=location,
         labels=scope.labels,
         files=files,
     )
@@ -30,11 +29,11 @@ class Clients:
         self._anywhere = Cache[Client, Client]()
 
     def reduced(self, client: Client, service: Service, rule: Rule | None) -> Client:
-        """Return the client with its place and labels only if they count for a service."""
+        """Return the client with its location and labels only if they count for a service."""
         if not self._model.uses_location:
             return self._anywhere.get(client, lambda _: reduced(client, _NOTHING))
         found = self._dependence.get(
-            service, rule, (), lambda: place_dependence(service, rule, self._model)
+            service, rule, (), lambda: client_dependence(service, rule, self._model)
         )
         return reduced(client, found)
 

@@ -25,9 +25,8 @@ from envoy_config.generate.clusters._inbound import captured_inbound_cluster, in
 from envoy_config.generate.clusters._outbound import outbound_clusters, sni_clusters
 from envoy_config.generate.clusters._stat_names import stat_name
 from envoy_config.plan import _envoy_names as names
-from envoy_config.plan._client import Client, ClientFiles
+from envoy_config.plan._client import NOWHERE, Client, ClientFiles, Location
 from envoy_config.plan._inbound import Application
-from envoy_config.plan._place import NOWHERE, Place
 from envoy_config.plan._traffic_policy import Policy, effective_policy
 from envoy_config.plan.capture._inbound import CapturedInbound
 from istio_config.kinds.mesh_config import TrafficPolicyMode
@@ -37,7 +36,7 @@ from xds_server import EditBase, Generated, Resource
 
 class _OfScope(NamedTuple):
     scope: ScopeKey
-    place: Place
+    location: Location
     files: ClientFiles | None
 
 
@@ -152,7 +151,7 @@ class Clusters:
         self._by_sni_of_service.adopt(before._by_sni_of_service, change, but=touched)
         held = {shape for shape, sent in before._sent.known() if sent.base.is_held}
         self._sent.remember(before._sent, where=held.__contains__)
-        scopes = {_OfScope(each.scope, each.place, each.files) for each in held}
+        scopes = {_OfScope(each.scope, each.location, each.files) for each in held}
         self._outbound.remember(before._outbound, where=scopes.__contains__)
         if change.same_sidecars:
             hosts = {host for _, host in touched}
@@ -174,7 +173,7 @@ class Clusters:
 
     def _make(self, shape: ClusterShape) -> _Made:
         found = self._outbound.renew(
-            _OfScope(shape.scope, shape.place, shape.files), self._make_outbound
+            _OfScope(shape.scope, shape.location, shape.files), self._make_outbound
         )
         own, sent = self._own(shape), self._sent.pop_earlier(shape)
 
@@ -272,8 +271,8 @@ class Clusters:
 
     def _make_outbound(self, key: _OfScope, before: _OutboundOf | None) -> _OutboundOf:
         scope = self._scopes.get(key.scope)
-        client = client_of(key.scope, key.place, key.files)
-        nowhere = client._replace(place=NOWHERE, labels=())
+        client = client_of(key.scope, key.location, key.files)
+        nowhere = client._replace(location=NOWHERE, labels=())
         before = before or _NOTHING
 
         def find(service: Service) -> tuple[Resource, ...]:

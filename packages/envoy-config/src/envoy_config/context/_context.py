@@ -28,9 +28,9 @@ from envoy_config.context._shapes import (
 from envoy_config.context.patched._patched import Patched
 from envoy_config.context.routes._configurations import Routes
 from envoy_config.patch._failures import Failure
+from envoy_config.plan._client import NOWHERE, Location
 from envoy_config.plan._inbound import InboundPlan
 from envoy_config.plan._outbound import Conflict, OutboundPlan
-from envoy_config.plan._place import NOWHERE, Place
 from envoy_config.plan._proxy import Proxy
 from envoy_config.plan.gateway._servers import LeftOut
 from mesh_model import MeshModel, Scope, Service
@@ -85,7 +85,7 @@ class PushContext:
         ports = self.inbound(proxy).ports if captured is None else ()
         shape = ClusterShape(
             self._scopes.key_of(proxy),
-            self._place(proxy),
+            self._location(proxy),
             ports,
             captured,
             proxy.client_files,
@@ -97,13 +97,13 @@ class PushContext:
     def endpoints(self, proxy: Proxy, wanted: frozenset[str]) -> Generated:
         """Return the load assignments of these clusters; an unknown one's is empty."""
         return self._endpoints.of(
-            EndpointShape(self._scopes.key_of(proxy), self._place(proxy), wanted)
+            EndpointShape(self._scopes.key_of(proxy), self._location(proxy), wanted)
         )
 
     def known_clusters(self, proxy: Proxy, wanted: frozenset[str]) -> frozenset[str]:
         """Return those of these clusters that a proxy has, and not only had."""
         return self._endpoints.known(
-            EndpointShape(self._scopes.key_of(proxy), self._place(proxy), wanted)
+            EndpointShape(self._scopes.key_of(proxy), self._location(proxy), wanted)
         )
 
     def clusters_of(self, hosts: frozenset[str], wanted: frozenset[str]) -> frozenset[str]:
@@ -191,7 +191,7 @@ class PushContext:
         """The patches that proxies go without, for those served so far."""
         return self._patched.failures
 
-    def _place(self, proxy: Proxy) -> Place:
+    def _location(self, proxy: Proxy) -> Location:
         if not self.model.uses_location:
             return NOWHERE
-        return proxy.place if self.model.uses_nodes else proxy.place._replace(node="")
+        return proxy.location if self.model.uses_nodes else proxy.location._replace(node="")

@@ -18,9 +18,8 @@ from envoy_config.generate.endpoints._assignment import (
     sni_assignment,
 )
 from envoy_config.plan import _envoy_names as names
-from envoy_config.plan._client import Client
+from envoy_config.plan._client import Client, Location
 from envoy_config.plan._discovery import has_addresses
-from envoy_config.plan._place import Place
 from mesh_model import DestinationRules, MeshModel, Port, Scope, ScopeKey, Service
 from mesh_protos import type_urls
 from xds_server import ByIdentity, Generated, Resource
@@ -74,11 +73,11 @@ def _is_known(cluster: str, scope: Scope) -> bool:
 
 
 def _newest(shapes: Sequence[EndpointShape], held: AbstractSet[ScopeKey]) -> set[EndpointShape]:
-    """Return the last few of each scope and place, of shapes from the oldest to the newest."""
-    counts: Counter[tuple[ScopeKey, Place]] = Counter()
+    """Return the last few of each scope and location, of shapes from the oldest to the newest."""
+    counts: Counter[tuple[ScopeKey, Location]] = Counter()
     found: set[EndpointShape] = set()
     for shape in reversed(shapes):
-        of = shape.scope, shape.place
+        of = shape.scope, shape.location
         if shape.scope in held and counts[of] < _MOST_OF_SCOPE:
             counts[of] += 1
             found.add(shape)
@@ -162,7 +161,7 @@ class Endpoints:
 
     def _make(self, shape: EndpointShape, before: _Assigned | None) -> _Assigned:
         scope = self._scopes.get(shape.scope)
-        client = client_of(shape.scope, shape.place)
+        client = client_of(shape.scope, shape.location)
         if before is None:
             found = tuple(self._find(scope, client, each) for each in sorted(shape.clusters))
         else:

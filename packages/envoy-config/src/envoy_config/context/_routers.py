@@ -26,7 +26,7 @@ from envoy_config.plan.gateway._servers import (
     plan_router,
 )
 from envoy_config.plan.gateway._target_ports import served_hosts, target_ports
-from envoy_config.plan.l4._settings import settings_in
+from envoy_config.plan.l4._scoped import settings_in
 from envoy_config.plan.l4._targets import Targets
 from envoy_config.plan.policies._inbound_policies import inbound_policies
 from envoy_config.plan.telemetry._telemetry import settings_of
@@ -239,7 +239,7 @@ class Routers:
     def _make_listeners(self, shape: RouterShape) -> Generated:
         listeners = self._chains.get(shape, self._plan_chains)
         opened = [(each, found.chains) for each, found in listeners if found.chains]
-        ports = [each.place.port for each, _ in opened]
+        ports = [each.address.port for each, _ in opened]
         return Generated(
             resources=tuple(
                 named(
@@ -248,7 +248,7 @@ class Routers:
                         chains,
                         self._model,
                         router=shape.settings,
-                        shares_port=each.place.port > 0 and ports.count(each.place.port) > 1,
+                        shares_port=each.address.port > 0 and ports.count(each.address.port) > 1,
                     )
                 )
                 for each, chains in opened

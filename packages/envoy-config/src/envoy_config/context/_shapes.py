@@ -5,9 +5,8 @@ Proxies of one shape are given the very same resources, serialised once.
 
 from typing import NamedTuple
 
-from envoy_config.plan._client import ClientFiles
+from envoy_config.plan._client import ClientFiles, Location
 from envoy_config.plan._inbound import InboundPort
-from envoy_config.plan._place import Place
 from envoy_config.plan._proxy import Naming
 from envoy_config.plan._proxy_settings import ProxySettings
 from envoy_config.plan.capture._inbound import CapturedInbound
@@ -57,7 +56,7 @@ class ClusterShape(NamedTuple):
     """The part of a proxy that its clusters depend on."""
 
     scope: ScopeKey
-    place: Place
+    location: Location
     inbound: tuple[InboundPort, ...]
     captured: CapturedInbound | None = None
     """Of a captured proxy, which has no ports of the other sort."""
@@ -79,7 +78,7 @@ class EndpointShape(NamedTuple):
     """The part of a proxy and a subscription that load assignments depend on."""
 
     scope: ScopeKey
-    place: Place
+    location: Location
     clusters: frozenset[str]
 
 

@@ -2,8 +2,22 @@
 
 from typing import NamedTuple
 
-from envoy_config.plan._place import NOWHERE, Place
 from mesh_model import Labels
+
+
+class Location(NamedTuple):
+    """Where a proxy runs."""
+
+    locality: str = ""
+    """`region/zone/subzone`."""
+    network: str = ""
+    cluster: str = ""
+    node: str = ""
+    """The Kubernetes node, if anything depends on it."""
+
+
+NOWHERE = Location()
+"""The location of all proxies where none depends on it: they then share what they get."""
 
 
 class ClientFiles(NamedTuple):
@@ -20,7 +34,7 @@ class Client(NamedTuple):
     is_sidecar: bool = True
     captured: bool = False
     """Whether connections come to it that were going elsewhere."""
-    place: Place = NOWHERE
+    location: Location = NOWHERE
     labels: Labels = ()
     """Those of its labels that rules look at."""
     files: ClientFiles | None = None

@@ -10,8 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from envoy_config.plan._client import Client
-from envoy_config.plan._place import Place
+from envoy_config.plan._client import Client, Location
 from envoy_config.plan._traffic_policy import Policy
 from istio_config.kinds.destination_rule import Distribute, Failover, LocalityLbSetting
 from mesh_model import Endpoint, MeshModel, Service
@@ -92,8 +91,8 @@ def _of(setting: LocalityLbSetting, *, detects: bool) -> Preference:
     )
 
 
-def depends_on_place(wanted: Preference) -> bool:
-    """Return whether clients at different places have different endpoints, or in another order."""
+def depends_on_location(wanted: Preference) -> bool:
+    """Return whether endpoints, or their order, depend on where a client is."""
     return bool(
         wanted.distribute or wanted.failover_priority or wanted.by_locality or wanted.by_region
     )
@@ -105,7 +104,7 @@ def arrange(endpoints: Iterable[Endpoint], wanted: Preference, client: Client) -
     Each locality's weight is the sum of its endpoints' weights, or its share.
     """
     groups = _by_priority(endpoints, wanted, client)
-    shares = _shares(wanted.distribute, client.place)
+    shares = _shares(wanted.distribute, client.location)
     if shares is None:
         return groups
     return _distributed(groups, shares)
@@ -127,9 +126,9 @@ def _by_priority(
 ) -> tuple[Group, ...]:
     found: dict[tuple[str, int], list[Endpoint]] = {}
     if wanted.by_locality or wanted.by_region or wanted.failover_priority:
-        place = _labels_of_place(client)
+        own = _labels_of_client(client)
         for each in endpoints:
-            rank = _priority(each, wanted, client, place)
+            rank = _priority(each, wanted, client, own)
             found.setdefault((each.locality, rank), []).append(each)
     else:
         for each in endpoints:
@@ -147,16 +146,16 @@ def _by_priority(
 
 
 def _priority(
-    endpoint: Endpoint, wanted: Preference, client: Client, place: Mapping[str, str]
+    endpoint: Endpoint, wanted: Preference, client: Client, own: Mapping[str, str]
 ) -> int:
     by_labels = 0
     if wanted.failover_priority:
-        by_labels = label_priority(wanted.failover_priority, place, _labels_of_endpoint(endpoint))
+        by_labels = label_priority(wanted.failover_priority, own, _labels_of_endpoint(endpoint))
     if wanted.by_locality:
-        distance = locality_priority(client.place.locality, endpoint.locality, wanted.failover)
+        distance = locality_priority(client.location.locality, endpoint.locality, wanted.failover)
         return 5 * by_labels + distance
     if wanted.by_region:
-        region = region_priority(client.place.locality, endpoint.locality, wanted.failover)
+        region = region_priority(client.location.locality, endpoint.locality, wanted.failover)
         return 5 * by_labels + region
     return by_labels
 
@@ -184,7 +183,7 @@ def region_priority(own: str, other: str, failover: Sequence[Failover] = ()) -> 
 
 
 def label_priority(
-    labels: Sequence[str], place: Mapping[str, str], endpoint: Mapping[str, str]
+    labels: Sequence[str], own: Mapping[str, str], endpoint: Mapping[str, str]
 ) -> int:
     """Return at which label an endpoint first differs from a client: 0 if it does not.
 
@@ -195,7 +194,7 @@ def label_priority(
     added = 0
     for index, label in enumerate(labels):
         key, given, value = label.partition("=")
-        expected = value if given else place.get(key, "")
+        expected = value if given else own.get(key, "")
         if expected == endpoint.get(key, ""):
             continue
         if index == 0 and key == NETWORK:
@@ -205,9 +204,9 @@ def label_priority(
     return added
 
 
-def _labels_of_place(client: Client) -> Mapping[str, str]:
-    place = client.place
-    return dict(client.labels) | _topology(place.locality, place.network, place.cluster, place.node)
+def _labels_of_client(client: Client) -> Mapping[str, str]:
+    where = client.location
+    return dict(client.labels) | _topology(where.locality, where.network, where.cluster, where.node)
 
 
 def _labels_of_endpoint(endpoint: Endpoint) -> Mapping[str, str]:
@@ -227,9 +226,9 @@ def _topology(locality: str, network: str, cluster: str, node: str) -> dict[str,
     return {key: value for key, value in known.items() if value}
 
 
-def _shares(distribute: Iterable[Distribute], place: Place) -> Mapping[str, int] | None:
+def _shares(distribute: Iterable[Distribute], location: Location) -> Mapping[str, int] | None:
     for each in distribute:
-        if locality_matches(each.from_, place.locality):
+        if locality_matches(each.from_, location.locality):
             return each.to
     return None
 

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field, replace
 from ipaddress import ip_address
 from typing import NamedTuple
 
-from envoy_config.plan._client import ClientFiles
-from envoy_config.plan._place import NOWHERE, Place
+from envoy_config.plan._client import NOWHERE, ClientFiles, Location
 from envoy_config.plan._proxy_settings import (
     NO_SETTINGS,
     ProxySettings,
@@ -69,7 +68,7 @@ class Proxy:
     app_address: str = "127.0.0.1"
     outbound_address: str = "127.0.0.1"
     naming: Naming = NO_DNS
-    place: Place = NOWHERE
+    location: Location = NOWHERE
     client_files: ClientFiles | None = None
     """The certificate of its own that its node names for its calls."""
     is_proxyless: bool = False
@@ -139,7 +138,7 @@ def parse_proxy(
         outbound_address=_address(metadata, "OUTBOUND_BIND_ADDRESS"),
         naming=_naming(kind, metadata, addresses, interception),
         interception=interception,
-        place=Place(
+        location=Location(
             locality=f"{node.region}/{node.zone}/{node.sub_zone}".rstrip("/"),
             network=_text(metadata, "NETWORK"),
             cluster=_text(metadata, "CLUSTER_ID"),

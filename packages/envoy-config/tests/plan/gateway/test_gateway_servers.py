@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from envoy_config.plan.gateway._servers import Place, RouterPlan, plan_router
+from envoy_config.plan.gateway._servers import ListenAddress, RouterPlan, plan_router
 from istio_config.kinds.gateway import GatewaySpec
 from mesh_model import Gateway
 
@@ -31,9 +31,9 @@ def plan(*gateways: Gateway, **options: Any) -> RouterPlan:
     return plan_router(gateways, **{"target_ports": {}, **options})
 
 
-def places(planned: RouterPlan) -> dict[Place, list[str]]:
+def by_address(planned: RouterPlan) -> dict[ListenAddress, list[str]]:
     return {
-        each.place: [f"{s.gateway}.{s.index}" for s in each.servers] for each in planned.listeners
+        each.address: [f"{s.gateway}.{s.index}" for s in each.servers] for each in planned.listeners
     }
 
 
@@ -42,7 +42,7 @@ def test_plain_http_servers_of_one_port_share_a_listener_and_a_route() -> None:
         gateway("a", server("HTTP", "a.example"), server("HTTP2", "b.example")),
         gateway("b", server("GRPC", "a.example")),
     )
-    assert places(planned) == {Place(80): ["a.0", "a.1", "b.0"]}
+    assert by_address(planned) == {ListenAddress(80): ["a.0", "a.1", "b.0"]}
     assert {name: len(each) for name, each in planned.by_route.items()} == {"http.80": 3}
     assert planned.left_out == ()
 
@@ -56,7 +56,7 @@ def test_tls_servers_of_one_port_have_a_route_each() -> None:
             server("TLS", "c.example", number=443, name="three", tls={"mode": "PASSTHROUGH"}),
         )
     )
-    assert places(planned) == {Place(443): ["a.0", "a.1", "a.2"]}
+    assert by_address(planned) == {ListenAddress(443): ["a.0", "a.1", "a.2"]}
     assert list(planned.by_route) == ["https.443.one.a.shop", "https.443.two.a.shop"]
 
 
@@ -82,7 +82,7 @@ def test_server_that_can_not_share_is_left_out_with_the_reason(
     first: dict[str, Any], second: dict[str, Any], reason: str
 ) -> None:
     planned = plan(gateway("old", first), gateway("new", second))
-    assert places(planned) == {Place(80): ["old.0"]}
+    assert by_address(planned) == {ListenAddress(80): ["old.0"]}
     (left_out,) = planned.left_out
     assert (left_out.namespace, left_out.gateway, left_out.server_index) == ("shop", "new", 0)
     assert reason in left_out.reason
@@ -94,7 +94,7 @@ def test_a_server_is_left_out_whole_if_one_of_its_hosts_is_taken() -> None:
         gateway("old", server("HTTPS", "a.example")),
         gateway("new", server("HTTPS", "b.example", "a.example"), server("HTTPS", "c.example")),
     )
-    assert places(planned) == {Place(80): ["old.0", "new.1"]}
+    assert by_address(planned) == {ListenAddress(80): ["old.0", "new.1"]}
 
 
 def test_hosts_that_only_overlap_coexist() -> None:
@@ -102,7 +102,7 @@ def test_hosts_that_only_overlap_coexist() -> None:
         gateway("old", server("HTTPS", "*.example")),
         gateway("new", server("HTTPS", "a.example"), server("HTTPS", "*", name="all")),
     )
-    assert places(planned) == {Place(80): ["old.0", "new.0", "new.1"]}
+    assert by_address(planned) == {ListenAddress(80): ["old.0", "new.0", "new.1"]}
     assert [each.server_names for each in planned.listeners[0].servers] == [
         ("*.example",),
         ("a.example",),
@@ -112,7 +112,7 @@ def test_hosts_that_only_overlap_coexist() -> None:
 
 def test_one_plain_protocol_may_follow_tls() -> None:
     planned = plan(gateway("a", server("HTTPS"), server("HTTP"), server("TCP")))
-    assert places(planned) == {Place(80): ["a.0", "a.1"]}
+    assert by_address(planned) == {ListenAddress(80): ["a.0", "a.1"]}
 
 
 def test_another_bind_is_another_listener() -> None:
@@ -120,10 +120,10 @@ def test_another_bind_is_another_listener() -> None:
         gateway("a", server("HTTP"), server("TCP", bind="10.0.0.1")),
         gateway("b", server("HTTP", bind="10.0.0.2"), server("HTTP", bind=EVERYWHERE)),
     )
-    assert places(planned) == {
-        Place(80): ["a.0", "b.1"],
-        Place(80, "10.0.0.1"): ["a.1"],
-        Place(80, "10.0.0.2"): ["b.0"],
+    assert by_address(planned) == {
+        ListenAddress(80): ["a.0", "b.1"],
+        ListenAddress(80, "10.0.0.1"): ["a.1"],
+        ListenAddress(80, "10.0.0.2"): ["b.0"],
     }
     assert list(planned.by_route) == ["http.80", "http.80.10.0.0.2"]
 
@@ -133,7 +133,11 @@ def test_router_of_a_service_listens_on_its_target_ports() -> None:
         gateway("a", server("HTTP"), server("HTTPS", "x.example", number=443)),
         target_ports={80: (8080, 9080), 15021: (15021,)},
     )
-    assert places(planned) == {Place(8080): ["a.0"], Place(9080): ["a.0"], Place(443): ["a.1"]}
+    assert by_address(planned) == {
+        ListenAddress(8080): ["a.0"],
+        ListenAddress(9080): ["a.0"],
+        ListenAddress(443): ["a.1"],
+    }
     assert list(planned.by_route) == ["http.8080", "http.9080", "https.443.https.a.shop"]
 
 
@@ -141,7 +145,7 @@ def test_unprivileged_router_leaves_out_low_ports() -> None:
     planned = plan(
         gateway("a", server("HTTP"), server("HTTP", number=8080, name="high")), unprivileged=True
     )
-    assert places(planned) == {Place(8080): ["a.1"]}
+    assert by_address(planned) == {ListenAddress(8080): ["a.1"]}
     assert "below 1024" in planned.left_out[0].reason
 
 

@@ -57,8 +57,8 @@ def registrant(
         group=name,
         account=account,
         address=address,
-        network=proxy.place.network,
-        locality=proxy.place.locality,
+        network=proxy.location.network,
+        locality=proxy.location.locality,
         by_range=own is None,
     )
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from envoy_config.changes._model_change import ModelChange
 from envoy_config.context._cache import Cache
-from envoy_config.generate.routes._default_routes import default_route
+from envoy_config.generate.routes._actions import default_route
 from envoy_config.generate.routes._http_routes import RoutePlace, http_routes
 from envoy_config.generate.routes._virtual_hosts import packed_names, packed_routes
 from envoy_config.plan.virtual_hosts._domains import service_domains

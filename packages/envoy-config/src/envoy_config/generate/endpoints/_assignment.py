@@ -62,7 +62,7 @@ def load_assignment(
         service,
         port,
         model.networks,
-        network=client.place.network,
+        network=client.location.network,
         by_name=is_looked_up(how),
         takes_mutual_tls=lambda each: takes_mutual_tls(each, port, policy, model),
     )

@@ -23,7 +23,7 @@ from envoy_config.generate.telemetry._access_logs import refused_connection_logs
 from envoy_config.plan import _envoy_names as names
 from envoy_config.plan._proxy_settings import NO_SETTINGS, ProxySettings
 from envoy_config.plan.gateway._chains import GatewayChain
-from envoy_config.plan.gateway._servers import Place, PlannedListener
+from envoy_config.plan.gateway._servers import PlannedListener
 from envoy_config.plan.l4._chains import TcpChain
 from envoy_config.plan.policies._inbound_policies import NO_POLICIES, InboundPolicies
 from istio_config.addresses import socket_path
@@ -60,9 +60,9 @@ def gateway_listener(
 
     shares_port: there is another listener with this port, at another address.
     """
-    bound = (listener.place.bind,) if listener.place.bind else router.addresses
-    first, *others = (_address(each, listener.place) for each in bound)
-    name = names.listener(bound[0], listener.place.port)
+    bound = (listener.address.bind,) if listener.address.bind else router.addresses
+    first, *others = (_address(each, listener.address.port) for each in bound)
+    name = names.listener(bound[0], listener.address.port)
     made = listener_pb2.Listener(
         name=name,
         address=first,
@@ -136,8 +136,8 @@ def _chain(
     return made
 
 
-def _address(bind: str, place: Place) -> address_pb2.Address:
+def _address(bind: str, port: int) -> address_pb2.Address:
     path = socket_path(bind)
     if path is not None:
         return address_pb2.Address(pipe=address_pb2.Pipe(path=path))
-    return address(bind, place.port)
+    return address(bind, port)

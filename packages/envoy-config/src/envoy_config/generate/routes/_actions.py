@@ -6,13 +6,20 @@ from collections.abc import Iterator
 from envoy.type.matcher.v3 import regex_pb2
 
 from envoy_config.generate._hash_policies import hash_policies
-from envoy_config.generate._messages import base_pb2, duration, route_components_pb2, wrappers_pb2
+from envoy_config.generate._messages import (
+    base_pb2,
+    duration,
+    packed,
+    route_components_pb2,
+    wrappers_pb2,
+)
 from envoy_config.generate.routes._filter_settings import fraction
 from envoy_config.generate.routes._headers import authority_of, change_headers
 from envoy_config.generate.routes._matches import regex
-from envoy_config.generate.routes._own_alpn import keep_own_alpn
 from envoy_config.generate.routes._retries import retry_policy
-from envoy_config.plan.virtual_hosts._targets import Targets
+from envoy_config.generate.routes._virtual_hosts import onward_route
+from envoy_config.plan import _envoy_names as names
+from envoy_config.plan.virtual_hosts._targets import Target, Targets
 from istio_config.kinds.virtual_service import (
     DerivePort,
     Destination,
@@ -161,3 +168,31 @@ def _mirrors(
                 trace_sampled=wrappers_pb2.BoolValue(value=False),
                 disable_shadow_host_suffix_append=True,
             )
+
+
+def default_route(
+    host: str, port: int, target: Target, *, retries: HttpRetry | None
+) -> route_components_pb2.Route:
+    """Make the route of a port that no VirtualService has; retries: the mesh's, if any."""
+    made = onward_route(target.cluster)
+    made.route.hash_policy.extend(hash_policies(target.hashing))
+    policy = retry_policy(None, default=retries, hashed=bool(made.route.hash_policy))
+    if policy is not None:
+        made.route.retry_policy.CopyFrom(policy)
+    if target.own_alpn:
+        keep_own_alpn(made)
+    made.decorator.operation = f"{host}:{port}/*"
+    return made
+
+
+def keep_own_alpn(
+    made: route_components_pb2.Route | route_components_pb2.WeightedCluster.ClusterWeight,
+) -> None:
+    """Let a route, or one of its clusters, offer the protocols in TLS that the cluster has.
+
+    Servers outside the mesh may know no others. Other requests offer the mesh's own, which a filter
+    of the listener sets; it is switched off.
+    """
+    made.typed_per_filter_config[names.MESH_ALPN_FILTER].CopyFrom(
+        packed(route_components_pb2.FilterConfig(disabled=True))
+    )

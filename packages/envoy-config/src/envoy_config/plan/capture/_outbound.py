@@ -12,15 +12,16 @@ from typing import NamedTuple
 from envoy_config.plan._outbound import Conflict
 from envoy_config.plan._proxy import NO_DNS, Naming
 from envoy_config.plan.capture._egress import Egress
-from envoy_config.plan.capture._listeners import CapturedListener, HttpChain, IpVersions
-from envoy_config.plan.capture._places import Kind, Place
-from envoy_config.plan.capture._wanted import Surroundings, Wanted, Where, wanted_listeners
-from envoy_config.plan.l4._chains import TcpTarget
+from envoy_config.plan.capture._listeners import CapturedListener, Chain, HttpChain, IpVersions
+from envoy_config.plan.capture._wanted import Kind, Surroundings, Wanted, Where, wanted_listeners
+from envoy_config.plan.l4._chains import TcpChain, TcpTarget, connections, only
 from istio_config.kinds.protocol import Protocol
 from mesh_model import Port, Service
 
 _OWN_PORTS = frozenset({15021, 15090})
 """Ports of health and metrics, which every proxy has."""
+_ALONE = (Protocol.MONGO, Protocol.MYSQL)
+"""Protocols whose ports have no chains of other protocols."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,17 +110,71 @@ def _of_service(service: Service, egress: Egress, proxy: Surroundings) -> _OfSer
     )
 
 
+class _SharedAddress:
+    """An address and port that several services want, and the chains that they get there.
+
+    Envoy refuses a listener two of whose chains take the same connections: a chain that would is
+    left out, and the older service keeps them.
+    """
+
+    def __init__(self, kind: Kind, protocol: Protocol | None, chains: Iterable[Chain]) -> None:
+        self._kind = kind
+        self._protocol = protocol
+        self._chains: list[Chain] = []
+        self._taken: set[tuple[str, str]] = set()
+        for each in chains:
+            self._add(each)
+
+    @property
+    def chains(self) -> tuple[Chain, ...]:
+        """The chains; that of requests first."""
+        detected = self._kind is Kind.AUTO
+        return tuple(
+            each._replace(detected=detected) if isinstance(each, HttpChain) else each
+            for each in sorted(self._chains, key=lambda each: isinstance(each, TcpChain))
+        )
+
+    def merge(self, kind: Kind, protocol: Protocol | None, chains: Iterable[Chain]) -> bool:
+        """Add the chains of a further service; tells whether it lost none."""
+        if protocol is not self._protocol and (protocol in _ALONE or self._protocol in _ALONE):
+            return False
+        if kind is Kind.HTTP and self._kind is not Kind.TCP:
+            return True  # the requests of all services have one chain
+        if kind is Kind.AUTO and self._kind is Kind.HTTP:
+            self._chains.clear()  # what is sniffed takes requests, too
+        if kind is not self._kind:
+            self._kind = Kind.AUTO
+        lost = [each for each in chains if not self._add(each)]
+        return not lost
+
+    def _add(self, chain: Chain) -> bool:
+        if isinstance(chain, HttpChain):
+            if not any(isinstance(each, HttpChain) for each in self._chains):
+                self._chains.append(chain)
+            return True
+        wanted = list(connections(chain))
+        free = [each for each in wanted if each not in self._taken]
+        if not free:
+            return False
+        self._taken.update(free)
+        if len(free) < len(wanted):
+            self._chains.extend(only(chain, free))
+            return False
+        self._chains.append(chain)
+        return True
+
+
 class _Plan:
-    """The places that are taken while services are gone through, the oldest first."""
+    """The addresses and ports that are taken while services are gone through, the oldest first."""
 
     def __init__(self, ips: IpVersions, own_ports: frozenset[int]) -> None:
         """own_ports: where no listener can stand for all addresses."""
         self._ips = ips
         self._own_ports = own_ports
         self._first: dict[Where, tuple[Protocol | None, Wanted]] = {}
-        """What each place was first wanted for, with its further addresses that were free."""
-        self._shared: dict[Where, Place] = {}
-        """The places that several services want."""
+        """What each of them was first wanted for, with its further addresses that were free."""
+        self._shared: dict[Where, _SharedAddress] = {}
+        """Those that several services want."""
         self._aliases: set[Where] = set()
         self._locked: frozenset[Where] = frozenset()
         self._conflicts: dict[Conflict, None] = {}
@@ -138,12 +193,12 @@ class _Plan:
         known = self._first.get(where)
         if known is not None:
             if known[1].chains == wanted.chains and isinstance(wanted.chains[-1], HttpChain):
-                return True  # the requests of all services have one chain, as most places have
-            place = self._shared.get(where)
-            if place is None:
-                place = Place(known[1].kind, known[0], known[1].chains)
-                self._shared[where] = place
-            return place.merge(wanted.kind, protocol, wanted.chains)
+                return True  # the requests of all services have one chain, as nearly always
+            shared = self._shared.get(where)
+            if shared is None:
+                shared = _SharedAddress(known[1].kind, known[0], known[1].chains)
+                self._shared[where] = shared
+            return shared.merge(wanted.kind, protocol, wanted.chains)
         if where in self._aliases or (bind == self._ips.wildcard and number in self._own_ports):
             return False
         if not wanted.further:
@@ -191,13 +246,13 @@ class _Plan:
     def _listener(
         self, where: Where, rest: TcpTarget, before: tuple[Wanted | None, CapturedListener] | None
     ) -> CapturedListener:
-        wanted, place = self._first[where][1], self._shared.get(where)
-        if place is None and before is not None and before[0] is wanted and before[1].rest == rest:
+        wanted, shared = self._first[where][1], self._shared.get(where)
+        if shared is None and before is not None and before[0] is wanted and before[1].rest == rest:
             return before[1]
         made = CapturedListener(
             bind=where[0],
             port=where[1],
-            chains=wanted.chains if place is None else place.chains,
+            chains=wanted.chains if shared is None else shared.chains,
             rest=rest,
             further=wanted.further,
             is_bound=wanted.is_bound,

@@ -1,13 +1,13 @@
 """The listeners that a service's port asks for at a captured proxy, whatever others ask for."""
 
 from collections.abc import Iterator
+from enum import Enum, auto
 from typing import NamedTuple
 
 from envoy_config.plan._outbound import named_addresses
 from envoy_config.plan._proxy import Naming
 from envoy_config.plan.capture._egress import Egress
 from envoy_config.plan.capture._listeners import Chain, HttpChain, IpVersions
-from envoy_config.plan.capture._places import Kind
 from envoy_config.plan.l4._routes import connection_chains
 from istio_config.addresses import is_ip
 from istio_config.kinds.protocol import Protocol
@@ -15,6 +15,14 @@ from mesh_model import Port, Service
 
 Where = tuple[str, int]
 """An address and port, or `unix:///path` and 0."""
+
+
+class Kind(Enum):
+    """How the chains at an address and port look at connections."""
+
+    HTTP = auto()
+    TCP = auto()
+    AUTO = auto()
 
 
 class Wanted(NamedTuple):

@@ -31,7 +31,7 @@ def chosen_endpoints(
         for each in service.endpoints_of(port)
         if _is_sent(each, service, policy)
         and (not labels or labels <= dict(each.labels).items())
-        and (not service.is_node_local or each.node == client.place.node)
+        and (not service.is_node_local or each.node == client.location.node)
         and _has_fitting_address(each, found)
     )
 

@@ -198,6 +198,6 @@ def _overlap(
         server.namespace,
         server.gateway,
         server.index,
-        f"{route}its SNI name {name} on port {server.place.port} is that of "
+        f"{route}its SNI name {name} on port {server.address.port} is that of "
         f"servers[{other.index}] of Gateway {other.gateway_key}",
     )

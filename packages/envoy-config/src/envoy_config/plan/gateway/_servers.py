@@ -17,7 +17,7 @@ _PRIVILEGED = 1024
 _EVERYWHERE = "0.0.0.0"  # noqa: S104 - compared with, not bound
 
 
-class Place(NamedTuple):
+class ListenAddress(NamedTuple):
     """Where a listener is bound; bind: empty for every address of the router."""
 
     port: int
@@ -37,7 +37,7 @@ class PlannedServer:
     server: Server
     hosts: tuple[ServerHost, ...]
     protocol: Protocol
-    place: Place
+    address: ListenAddress
 
     @property
     def gateway_key(self) -> str:
@@ -77,9 +77,9 @@ class PlannedServer:
         """The name of its route configuration; empty if it has none."""
         if not self.is_http:
             return ""
-        suffix = f".{self.place.bind}" if self.place.bind else ""
+        suffix = f".{self.address.bind}" if self.address.bind else ""
         if not self.is_tls:
-            return f"http.{self.place.port}{suffix}"
+            return f"http.{self.address.port}{suffix}"
         port = self.server.port
         return f"https.{port.number}.{port.name}.{self.gateway}.{self.namespace}{suffix}"
 
@@ -103,7 +103,7 @@ class LeftOut(NamedTuple):
 class PlannedListener:
     """The servers that share an address and port, in the order of their Gateways."""
 
-    place: Place
+    address: ListenAddress
     servers: tuple[PlannedServer, ...]
 
 
@@ -129,21 +129,21 @@ def plan_router(
     target_ports: the ports of the services that the router serves, with those that it listens on
     for each. unprivileged: it can't listen on ports below 1024.
     """
-    places: dict[Place, _Servers] = {}
+    addresses: dict[ListenAddress, _Servers] = {}
     left_out: list[LeftOut] = []
     for gateway in gateways:
         for index, server in enumerate(gateway.spec.servers):
             for number in target_ports.get(server.port.number, (server.port.number,)):
                 planned = _planned(gateway, index, server, number)
-                reason = _below_1024(planned.place) if unprivileged else None
+                reason = _below_1024(planned.address) if unprivileged else None
                 if reason is None:
-                    at = places.setdefault(planned.place, _Servers())
+                    at = addresses.setdefault(planned.address, _Servers())
                     reason = at.add(planned)
                 if reason is not None:
                     left_out.append(LeftOut(gateway.namespace, gateway.name, index, reason))
     listeners = tuple(
-        PlannedListener(place=place, servers=tuple(at.servers))
-        for place, at in places.items()
+        PlannedListener(address=address, servers=tuple(at.servers))
+        for address, at in addresses.items()
         if at.servers
     )
     return RouterPlan(listeners=listeners, left_out=tuple(left_out), by_route=_by_route(listeners))
@@ -159,14 +159,14 @@ def _planned(gateway: Gateway, index: int, server: Server, number: int) -> Plann
         server=server,
         hosts=tuple(dict.fromkeys(hosts)),
         protocol=Protocol.parse(server.port.protocol) or Protocol.TCP,
-        place=Place(number, bind),
+        address=ListenAddress(number, bind),
     )
 
 
-def _below_1024(place: Place) -> str | None:
-    if 0 < place.port < _PRIVILEGED:
+def _below_1024(address: ListenAddress) -> str | None:
+    if 0 < address.port < _PRIVILEGED:
         return (
-            f"port {place.port} is below {_PRIVILEGED}, where an unprivileged router can't listen"
+            f"port {address.port} is below {_PRIVILEGED}, where an unprivileged router can't listen"
         )
     return None
 
@@ -219,11 +219,11 @@ class _Servers:
                 # filter chains of one SNI name.
                 other = self._names.get(host.host)
             if other is not None:
-                return f"its host {host} on port {server.place.port} is that of {_named(other)}"
+                return f"its host {host} on port {server.address.port} is that of {_named(other)}"
         return None
 
     def _conflict(self, server: PlannedServer) -> str | None:
-        port = server.place.port
+        port = server.address.port
         if server.is_tls:
             if self.servers and not self.servers[0].is_tls:
                 return (

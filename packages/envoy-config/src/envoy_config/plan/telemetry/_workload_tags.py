@@ -21,7 +21,7 @@ def workload_tags(proxy: Proxy) -> tuple[Tag, ...]:
     return (
         Tag("istio.canonical_revision", "literal", labels.get(_REVISION) or "latest"),
         Tag("istio.canonical_service", "literal", labels.get(_NAME) or "unknown"),
-        Tag("istio.cluster_id", "literal", proxy.place.cluster or "unknown"),
+        Tag("istio.cluster_id", "literal", proxy.location.cluster or "unknown"),
         Tag("istio.namespace", "literal", proxy.namespace),
     )
 
