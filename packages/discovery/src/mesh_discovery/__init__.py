@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from mesh_configfile import Problem
     from mesh_discovery._check import Checked, check_configuration
     from mesh_discovery._config import Address, DiscoveryConfig, SettingsError, TokenRule
-    from mesh_discovery._problems import ConfigError
+    from mesh_discovery._config_error import ConfigError
     from mesh_discovery._server import ControlPlane, running
     from mesh_discovery.serve._distribution import NotDistributed, wait_for_distribution
     from mesh_discovery.serve._free_ports import CannotListenError
@@ -65,7 +65,7 @@ _LOADED_WHEN_USED = {
     "Address": "_config",
     "CannotListenError": "serve._free_ports",
     "Checked": "_check",
-    "ConfigError": "_problems",
+    "ConfigError": "_config_error",
     "ConfigLoader": "sources.files._loader",
     "ControlPlane": "_server",
     "DiscoveryConfig": "_config",
@@ -76,7 +76,7 @@ _LOADED_WHEN_USED = {
     "Reading": "sources._reading",
     "WrongFile": "sources._reading",
     "Load": "sources.files._loader",
-    "Problem": "_problems",
+    "Problem": "_config_error",
     "SettingsError": "_config",
     "TokenRule": "_config",
     "check_configuration": "_check",

@@ -20,7 +20,7 @@ from envoy_config.reachability import (
 )
 from istio_config import ConfigObject, FileContent, read_content, whole_of
 from mesh_configfile import MAX_BYTES, Problem, field_name, read_documents
-from mesh_discovery._problems import ConfigError
+from mesh_discovery._config_error import ConfigError
 from mesh_discovery.sources.files._first_load import first_reading
 from mesh_discovery.sources.files._loader import ConfigLoader
 from mesh_filewatch import read_bytes

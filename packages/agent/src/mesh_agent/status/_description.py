@@ -11,7 +11,7 @@ from msgspec import structs
 
 import envoy_supervisor
 import xds_proxy
-from mesh_agent.identity._token import describe_token
+from mesh_agent.identity._token_status import describe_token
 from mesh_agent.readiness._refusals import short_name_of_type
 from mesh_agent.readiness._warming import describe_warming
 from mesh_agent.status._parts import AgentParts

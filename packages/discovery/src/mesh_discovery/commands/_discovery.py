@@ -185,7 +185,7 @@ def _run(config: DiscoveryConfig) -> None:
     import uvloop
 
     from mesh_ca import CaError
-    from mesh_discovery._problems import ConfigError
+    from mesh_discovery._config_error import ConfigError
     from mesh_discovery.serve._free_ports import CannotListenError
     from mesh_listening import raise_open_files_limit
 

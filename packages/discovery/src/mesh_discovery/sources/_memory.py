@@ -17,7 +17,7 @@ from istio_config import (
     read_object,
 )
 from mesh_configfile import Document, Problem, Value
-from mesh_discovery._problems import ConfigError
+from mesh_discovery._config_error import ConfigError
 from mesh_discovery.sources._reading import Reading
 from mesh_discovery.sources._source import OnChange
 

@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager
 from functools import partial
 
 from istio_config import Snapshot
+from mesh_discovery._config_error import ConfigError
 from mesh_discovery._limited_lines import MOST_LINES, first_of
 from mesh_discovery._metrics import Metrics
-from mesh_discovery._problems import ConfigError
 from mesh_discovery.sources._reading import Reading
 from mesh_discovery.sources._source import OnChange
 from mesh_discovery.sources.files._first_load import first_reading

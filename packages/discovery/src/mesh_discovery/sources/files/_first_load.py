@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from mesh_configfile import Problem
-from mesh_discovery._problems import ConfigError
+from mesh_discovery._config_error import ConfigError
 from mesh_discovery.sources.files._loader import ConfigLoader, Reached
 from mesh_filewatch import FETCH_TIMEOUT_S
 
