@@ -15,7 +15,7 @@ START = datetime(2030, 1, 1, tzinfo=UTC)
 
 def _sent(delivery: DeliveryStatus, version: str, *, second: int = 0, of: str = "") -> None:
     at = START.timestamp() + second
-    delivery.response_sent(CLUSTER, version, at=at, control_plane=of)
+    delivery.on_response(CLUSTER, version, at=at, control_plane=of)
 
 
 def _answered(
@@ -23,10 +23,10 @@ def _answered(
 ) -> None:
     at = START.timestamp() + second
     if error is not None:
-        delivery.refused(CLUSTER, version, error, at=at)
+        delivery.on_nack(CLUSTER, version, error, at=at)
     else:
-        delivery.accepted(CLUSTER, version, at=at)
-        delivery.resources_accepted(CLUSTER, None)
+        delivery.on_ack(CLUSTER, version, at=at)
+        delivery.on_resource_acceptance(CLUSTER, None)
 
 
 def test_a_sent_version_waits_for_its_answer() -> None:
@@ -77,7 +77,7 @@ def test_a_new_stream_keeps_versions() -> None:
     _answered(first, "1")
     _sent(first, "2")
     delivery = DeliveryStatus(first)
-    delivery.type_requested(CLUSTER, names_versions=True)
+    delivery.on_request(CLUSTER, names_versions=True)
     status = delivery.types[CLUSTER]
     assert (status.acked, status.in_use) == (False, "1")
     assert delivery.version_in_use("unknown") == ""
@@ -88,12 +88,10 @@ def test_an_envoy_that_has_nothing_of_a_type_yet_says_so_in_its_first_request() 
     _sent(first, "1")
     _answered(first, "1")
     delivery = DeliveryStatus(first)
-    delivery.type_requested(CLUSTER, names_versions=False)
+    delivery.on_request(CLUSTER, names_versions=False)
     assert delivery.types == {}
     _sent(delivery, "1")
-    delivery.type_requested(
-        CLUSTER, names_versions=False
-    )  # a changed subscription, before any answer
+    delivery.on_request(CLUSTER, names_versions=False)  # a changed subscription, before any answer
     _answered(delivery, "1")
     assert delivery.types[CLUSTER].acked
     assert first.types[CLUSTER].acked
@@ -119,17 +117,17 @@ def test_in_delta_a_refusal_is_in_force_until_its_resource_is_accepted_or_gone()
     _sent(delivery, "1")
     _answered(delivery, "1", error="a: bad")
     versions = {"a": "a1", "b": "b1"}
-    delivery.resources_refused(CLUSTER, {"a": "bad"}, versions, at=START.timestamp() + 1)
+    delivery.on_resource_refusals(CLUSTER, {"a": "bad"}, versions, at=START.timestamp() + 1)
     _sent(delivery, "2")
-    delivery.accepted(CLUSTER, "2", at=START.timestamp() + 2)
-    delivery.resources_accepted(CLUSTER, ("b",))
+    delivery.on_ack(CLUSTER, "2", at=START.timestamp() + 2)
+    delivery.on_resource_acceptance(CLUSTER, ("b",))
     status = delivery.types[CLUSTER]
     assert (status.acked, status.nack, status.in_use) == (True, "a: bad", "2")
-    delivery.refused(CLUSTER, "3", "a: worse", at=START.timestamp() + 3)
-    delivery.resources_refused(CLUSTER, {"a": "worse"}, {"a": "a2"}, at=START.timestamp() + 3)
+    delivery.on_nack(CLUSTER, "3", "a: worse", at=START.timestamp() + 3)
+    delivery.on_resource_refusals(CLUSTER, {"a": "worse"}, {"a": "a2"}, at=START.timestamp() + 3)
     (refused,) = delivery.types[CLUSTER].refused
     assert refused == ("a", "a2", "worse", START + timedelta(seconds=1))
-    delivery.resources_accepted(CLUSTER, ("a",))
+    delivery.on_resource_acceptance(CLUSTER, ("a",))
     assert delivery.types[CLUSTER].refused == ()
 
 
@@ -137,19 +135,19 @@ def test_a_refusal_that_names_nothing_is_over_when_one_of_its_resources_is_accep
     delivery = DeliveryStatus()
     _sent(delivery, "1")
     _answered(delivery, "1", error="bad")
-    delivery.resources_refused(CLUSTER, {}, {"a": "a1", "b": "b1"}, at=0.0)
-    delivery.resources_accepted(CLUSTER, ("c",))
+    delivery.on_resource_refusals(CLUSTER, {}, {"a": "a1", "b": "b1"}, at=0.0)
+    delivery.on_resource_acceptance(CLUSTER, ("c",))
     (refused,) = delivery.types[CLUSTER].refused
     assert (refused.name, refused.reason) == ("", "bad")
-    delivery.resources_accepted(CLUSTER, ("b",))
+    delivery.on_resource_acceptance(CLUSTER, ("b",))
     assert delivery.types[CLUSTER].nack is None
 
 
 def test_memory_is_bounded_however_many_types_and_versions_come() -> None:
     delivery = DeliveryStatus()
     for number in range(5000):
-        delivery.response_sent(f"type-{number}", "1", at=0.0)
+        delivery.on_response(f"type-{number}", "1", at=0.0)
     assert len(delivery.types) == 1024
     reasons = {f"cluster-{number}": "bad" for number in range(5000)}
-    delivery.resources_refused("type-0", reasons, {}, at=0.0)
+    delivery.on_resource_refusals("type-0", reasons, {}, at=0.0)
     assert len(delivery.types["type-0"].refused) == 256

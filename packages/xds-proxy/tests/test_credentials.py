@@ -107,7 +107,7 @@ async def test_a_root_that_is_replaced_during_an_outage_is_tried_at_once(
         watch_began = planes._watches_files
         await watch_began.wait()
         # A delay that no test would wait for: only the file's change can end it.
-        planes._selection.places[0].again.due_at += 100 * PATIENCE_S
+        planes._selection.entries[0].again.due_at += 100 * PATIENCE_S
         if replaced == "by a link":
             (tmp_path / "..new").symlink_to("new")
             (tmp_path / "..new").replace(tmp_path / "..data")
@@ -260,7 +260,7 @@ async def test_a_token_that_is_replaced_goes_with_the_next_stream_and_waits_end(
     async with _both(authority, root, token=path) as (plane, planes):
         await fail_until_delays_are_long(planes)
         await planes._watches_files.wait()
-        planes._selection.places[0].again.due_at += 100 * PATIENCE_S
+        planes._selection.entries[0].again.due_at += 100 * PATIENCE_S
         path.write_text("first")
         await planes.wait_to_retry()
         for token in ("first", "second"):

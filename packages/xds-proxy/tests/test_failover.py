@@ -125,7 +125,7 @@ async def test_a_black_hole_without_another_is_told_once_and_kept(
             await until(lambda: planes.statuses[0].last_error == told, what="the word")
             since = planes.statuses[0].since
             # It would be told again at the next interval, if it were told each time.
-            await until(lambda: planes._selection.places[0].again.last_s > 0.2, what="repetitions")
+            await until(lambda: planes._selection.entries[0].again.last_s > 0.2, what="repetitions")
             await stream.send(b"answer")
             assert await call.read() == b"answer"
             assert planes.statuses[0].healthy is True

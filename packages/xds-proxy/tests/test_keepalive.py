@@ -25,23 +25,23 @@ UNAVAILABLE = grpc.StatusCode.UNAVAILABLE
 def test_the_interval_doubles_once_for_all_connections_that_end_together() -> None:
     keepalive = Keepalive("istiod:15012", 30.0)
     for _ in range(3):
-        keepalive.ended(UNAVAILABLE, "Too many pings", interval_s=30.0)
+        keepalive.on_end(UNAVAILABLE, "Too many pings", interval_s=30.0)
     assert keepalive.interval_s == 60.0
-    keepalive.ended(UNAVAILABLE, "GOAWAY received; Debug Text: too_many_pings", interval_s=60.0)
+    keepalive.on_end(UNAVAILABLE, "GOAWAY received; Debug Text: too_many_pings", interval_s=60.0)
     assert keepalive.interval_s == 120.0
 
 
 def test_the_interval_stays_for_other_ends() -> None:
     keepalive = Keepalive("istiod:15012", 30.0)
-    keepalive.ended(UNAVAILABLE, "Socket closed", interval_s=30.0)
-    keepalive.ended(grpc.StatusCode.PERMISSION_DENIED, "too many pings", interval_s=30.0)
+    keepalive.on_end(UNAVAILABLE, "Socket closed", interval_s=30.0)
+    keepalive.on_end(grpc.StatusCode.PERMISSION_DENIED, "too many pings", interval_s=30.0)
     assert keepalive.interval_s == 30.0
 
 
 def test_the_interval_is_bounded() -> None:
     keepalive = Keepalive("istiod:15012", 30.0)
     for _ in range(50):
-        keepalive.ended(UNAVAILABLE, "Too many pings", interval_s=keepalive.interval_s)
+        keepalive.on_end(UNAVAILABLE, "Too many pings", interval_s=keepalive.interval_s)
     assert keepalive.interval_s == 3600.0
 
 

@@ -12,7 +12,7 @@ from envoy.service.status.v3 import csds_pb2
 
 from relays import Messages, RelayStarter
 from xds_proxy import Relay
-from xds_proxy.protocol._shown import shortened
+from xds_proxy.protocol._shown import shorten
 from xds_proxy.services._status_messages import write_response
 from xds_proxy.session._refused_resources import refused_resources
 from xds_proxy.testing import control_plane, envoy_stream
@@ -163,5 +163,5 @@ def test_every_cluster_of_a_long_list_of_failures_is_found() -> None:
 
 
 def test_what_is_cut_says_so() -> None:
-    assert shortened("abc", 3) == "abc"
-    assert shortened("äöü!", 3) == "äöü... (4 characters)"
+    assert shorten("abc", 3) == "abc"
+    assert shorten("äöü!", 3) == "äöü... (4 characters)"

@@ -34,7 +34,7 @@ async def test_it_is_given_back_once_when_no_large_message_has_passed_for_a_whil
     clock, trims = ManualClock(), Trims()
     async with releasing(clock, trims) as release:
         for _ in range(3):
-            release.passed(LARGE_BYTES)
+            release.on_message(LARGE_BYTES)
             await clock.advance(9)
         assert trims.count == 0
         await clock.advance(1)
@@ -46,12 +46,12 @@ async def test_it_is_given_back_once_when_no_large_message_has_passed_for_a_whil
 async def test_small_messages_neither_cause_nor_delay_it() -> None:
     clock, trims = ManualClock(), Trims()
     async with releasing(clock, trims) as release:
-        release.passed(LARGE_BYTES - 1)
+        release.on_message(LARGE_BYTES - 1)
         await clock.advance(1000)
         assert trims.count == 0
-        release.passed(LARGE_BYTES)
+        release.on_message(LARGE_BYTES)
         await clock.advance(9)
-        release.passed(1000)
+        release.on_message(1000)
         await clock.advance(1)
         assert trims.count == 1
 
@@ -59,6 +59,6 @@ async def test_small_messages_neither_cause_nor_delay_it() -> None:
 async def test_a_library_leaves_it_to_its_host() -> None:
     clock, trims = ManualClock(), Trims()
     async with releasing(clock, trims, quiet_s=None) as release:
-        release.passed(100 * LARGE_BYTES)
+        release.on_message(100 * LARGE_BYTES)
         await clock.advance(1000)
     assert trims.count == 0

@@ -19,7 +19,7 @@ from mesh_testkit.certificates import Authority
 from relays import RelayStarter, server_credentials
 from upstream_planes import ads, exchange, patiently, planes_for, silent_server
 from xds_proxy.testing import control_plane, envoy_stream
-from xds_proxy.upstream._connecting import interleaved
+from xds_proxy.upstream._connecting import interleave
 from xds_proxy.upstream._upstream_error import UpstreamError
 
 _NAME = "control-plane.example"
@@ -244,7 +244,7 @@ _ADDRESSES = st.lists(st.sampled_from(["::1", "::2", "::3", "192.0.2.1", "192.0.
 
 @given(_ADDRESSES)
 def test_ipv4_and_ipv6_alternate_and_keep_their_order(addresses: list[str]) -> None:
-    ordered = interleaved(addresses)
+    ordered = interleave(addresses)
     assert sorted(ordered) == sorted(addresses)
     for is_ipv6 in (True, False):
         of_kind = [each for each in addresses if (":" in each) is is_ipv6]

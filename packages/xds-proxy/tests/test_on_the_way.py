@@ -77,9 +77,9 @@ class _Envoy:
     async def reconnects(self) -> bytes:
         """Return the request that a new upstream stream begins with."""
         session = self.session
-        session.upstream_ended()
+        session.on_upstream_end()
         unanswered = [(sent.type_url, sent.response) for sent in session.unanswered()]
-        requests = session.upstream_opened(await names_on_the_way(session.dialect, unanswered))
+        requests = session.on_upstream_open(await names_on_the_way(session.dialect, unanswered))
         ((_, request),) = requests
         return request
 
@@ -92,7 +92,7 @@ class _Envoy:
 async def test_in_delta_what_is_on_the_way_is_named_without_a_version() -> None:
     """The control plane may remove it, put it back, or take an update back before Envoy answers."""
     envoy = _Envoy(DELTA)
-    envoy.session.upstream_opened()
+    envoy.session.on_upstream_open()
     envoy.says()
     envoy.says(envoy.gets({"first": "1", "same": "1", "updated": "1", "removed": "1"}))
     nonces = [envoy.gets({"updated": "2", "added": "2"}, removed=("removed",))]
@@ -112,7 +112,7 @@ async def test_in_delta_what_is_on_the_way_is_named_without_a_version() -> None:
 
 async def test_a_name_that_envoy_no_longer_wants_is_not_told() -> None:
     envoy = _Envoy(DELTA, ENDPOINT)
-    envoy.session.upstream_opened()
+    envoy.session.on_upstream_open()
     envoy.says(names=("wanted",))
     envoy.gets({"wanted": "1", "other": "1"})
     assert await envoy.told() == {"wanted": ""}
@@ -122,7 +122,7 @@ async def test_in_state_of_the_world_the_version_is_left_out_while_a_newer_one_i
     None
 ):
     envoy = _Envoy(STATE_OF_THE_WORLD)
-    envoy.session.upstream_opened()
+    envoy.session.on_upstream_open()
     envoy.says()
     envoy.says(envoy.gets_whole("v1"), version="v1")
     nonce = envoy.gets_whole("v2")
@@ -136,7 +136,7 @@ async def test_in_state_of_the_world_the_version_is_left_out_while_a_newer_one_i
 async def test_of_a_refused_response_the_other_resources_have_no_version_that_is_known() -> None:
     """Envoy has taken those before the bad one, for endpoints and routes."""
     envoy = _Envoy(DELTA, ENDPOINT)
-    envoy.session.upstream_opened()
+    envoy.session.on_upstream_open()
     envoy.says(names=("first", "aaa", "bbb", "ccc"))
     envoy.says(envoy.gets({"first": "1", "aaa": "1", "bbb": "1", "ccc": "1"}))
     envoy.says(envoy.gets({"aaa": "2", "bbb": "2"}), error="'bbb' is malformed")
@@ -146,7 +146,7 @@ async def test_of_a_refused_response_the_other_resources_have_no_version_that_is
 async def test_envoy_has_nothing_of_a_response_that_it_had_not_asked_for() -> None:
     """Envoy passes over it without an answer."""
     envoy = _Envoy(DELTA)
-    envoy.session.upstream_opened()
+    envoy.session.on_upstream_open()
     envoy.gets({"unasked": "1"})
     envoy.says()
     envoy.says(envoy.gets({"asked": "1"}))
@@ -156,7 +156,7 @@ async def test_envoy_has_nothing_of_a_response_that_it_had_not_asked_for() -> No
 
 def test_any_number_of_types_that_envoy_has_not_asked_for_takes_bounded_memory() -> None:
     envoy = _Envoy(DELTA)
-    envoy.session.upstream_opened()
+    envoy.session.on_upstream_open()
     for number in range(5000):
         envoy.type_url = f"type.googleapis.com/envoy.Type{number}"
         envoy.gets({"unasked": "1"})
@@ -168,10 +168,10 @@ async def test_what_cannot_be_told_any_more_is_asked_for_again() -> None:
     found = await names_on_the_way(DELTA, [(CLUSTER, None), (CLUSTER, b""), (ENDPOINT, b"\xff")])
     assert found == {CLUSTER: None, ENDPOINT: None}
     envoy = _Envoy(DELTA)
-    envoy.session.upstream_opened()
+    envoy.session.on_upstream_open()
     envoy.says()
     envoy.says(envoy.gets({"one": "1", "two": "1"}))
-    envoy.session.upstream_ended()
-    ((_, request),) = envoy.session.upstream_opened(found)
+    envoy.session.on_upstream_end()
+    ((_, request),) = envoy.session.on_upstream_open(found)
     versions = discovery_pb2.DeltaDiscoveryRequest.FromString(request).initial_resource_versions
     assert dict(versions) == {"one": "", "two": ""}

@@ -152,7 +152,7 @@ class _Accepted:
     def __init__(self) -> None:
         self.responses: list[bytes] = []
 
-    def accepted(self, *, response: bytes, **_facts: object) -> None:
+    def on_acceptance(self, *, response: bytes, **_facts: object) -> None:
         self.responses.append(response)
 
 

@@ -67,7 +67,7 @@ async def test_a_hundred_reconnects_leave_nothing(authority: Authority, root: Pa
                         stream = await exchange(call, plane)
                         stream.end(grpc.StatusCode.UNAVAILABLE, f"the {number}th")
                         assert (await end_of(call))[0] is grpc.StatusCode.UNAVAILABLE
-                    planes._selection.places[0].again.due_at = 0.0  # not the delays are tested
+                    planes._selection.entries[0].again.due_at = 0.0  # not the delays are tested
 
             await reconnect(10)
             before = _held()

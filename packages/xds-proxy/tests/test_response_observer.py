@@ -18,10 +18,10 @@ class RecordingObserver:
         self.calls: list[tuple[str, str]] = []
         self.error: Exception | None = None
 
-    def response_arrived(self, type_url: str) -> None:
+    def on_response(self, type_url: str) -> None:
         self._record("arrived", type_url)
 
-    def responses_answered(self, type_url: str) -> None:
+    def on_answer(self, type_url: str) -> None:
         self._record("answered", type_url)
 
     def _record(self, what: str, type_url: str) -> None:
@@ -33,34 +33,34 @@ class RecordingObserver:
 def test_a_type_is_answered_when_its_last_response_is() -> None:
     observer = RecordingObserver()
     seen = Observation(observer)
-    seen.response_arrived("a", "lds", "1")
-    seen.response_arrived("a", "lds", "2")
-    seen.response_answered("a", "lds", "1")
+    seen.on_response("a", "lds", "1")
+    seen.on_response("a", "lds", "2")
+    seen.on_answer("a", "lds", "1")
     assert observer.calls == [("arrived", "lds")] * 2
-    seen.response_answered("a", "lds", "2")
-    seen.response_answered("a", "lds", "2")  # a changed subscription
+    seen.on_answer("a", "lds", "2")
+    seen.on_answer("a", "lds", "2")  # a changed subscription
     assert observer.calls[2:] == [("answered", "lds")]
 
 
 def test_of_two_envoys_both_must_have_answered() -> None:
     observer = RecordingObserver()
     seen = Observation(observer)
-    seen.response_arrived("old", "lds", "1")
-    seen.response_arrived("new", "lds", "1")
-    seen.response_answered("new", "lds", "1")
+    seen.on_response("old", "lds", "1")
+    seen.on_response("new", "lds", "1")
+    seen.on_answer("new", "lds", "1")
     assert ("answered", "lds") not in observer.calls
-    seen.response_answered("old", "lds", "1")
+    seen.on_answer("old", "lds", "1")
     assert observer.calls[-1] == ("answered", "lds")
 
 
 def test_unanswered_responses_of_an_ended_stream_are_not_waited_for() -> None:
     observer = RecordingObserver()
     seen = Observation(observer)
-    seen.response_arrived("old", "lds", "1")
-    seen.stream_ended("old")
+    seen.on_response("old", "lds", "1")
+    seen.on_stream_end("old")
     assert ("answered", "lds") not in observer.calls
-    seen.response_arrived("new", "lds", "1")
-    seen.response_answered("new", "lds", "1")
+    seen.on_response("new", "lds", "1")
+    seen.on_answer("new", "lds", "1")
     assert observer.calls[-1] == ("answered", "lds")
 
 
@@ -84,16 +84,16 @@ def test_the_observer_is_told_exactly_when_no_response_is_unanswered(
         before = len(observer.calls)
         expected: list[tuple[str, str]] = []
         if what == "arrived":
-            seen.response_arrived(stream, kind, str(nonce))
+            seen.on_response(stream, kind, str(nonce))
             newest[stream, kind] = nonce
             expected = [("arrived", kind)]
         elif what == "request":
-            seen.response_answered(stream, kind, str(nonce))
+            seen.on_answer(stream, kind, str(nonce))
             if newest.get((stream, kind)) == nonce:
                 del newest[stream, kind]
                 expected = [] if any(k == kind for _, k in newest) else [("answered", kind)]
         else:
-            seen.stream_ended(stream)
+            seen.on_stream_end(stream)
             newest = {key: value for key, value in newest.items() if key[0] != stream}
         assert observer.calls[before:] == expected
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xds_proxy.upstream._selection import AGAIN, Place, Selection
+from xds_proxy.upstream._selection import AGAIN, ControlPlaneEntry, Selection
 
 _NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -27,7 +27,7 @@ def _selection(time: Time, *addresses: str) -> Selection:
 
 
 def _tried(selection: Selection) -> list[str]:
-    return [place.address for place in selection.to_try()]
+    return [entry.address for entry in selection.to_try()]
 
 
 @pytest.fixture
@@ -37,22 +37,22 @@ def time() -> Time:
 
 def test_the_first_that_is_not_known_to_fail_is_used(time: Time) -> None:
     selection = _selection(time, "a:1", "b:1", "c:1")
-    first, second, _ = selection.places
+    first, second, _ = selection.entries
     assert _tried(selection) == ["a:1", "b:1", "c:1"]
-    selection.failed(first, "connection refused")
+    selection.on_failure(first, "connection refused")
     assert _tried(selection) == ["b:1", "c:1"]
     assert selection.wait_s() == 0
-    selection.failed(second, "connection refused")
+    selection.on_failure(second, "connection refused")
     assert _tried(selection) == ["c:1"]
 
 
 def test_a_failed_one_comes_last_once_its_delay_is_over(time: Time) -> None:
     selection = _selection(time, "a:1", "b:1")
-    first, second = selection.places
-    selection.failed(first, "connection refused")
+    first, second = selection.entries
+    selection.on_failure(first, "connection refused")
     time.now += AGAIN.maximum_s
     assert _tried(selection) == ["b:1", "a:1"]
-    selection.failed(second, "no answer")
+    selection.on_failure(second, "no answer")
     assert _tried(selection) == ["a:1"]
 
 
@@ -60,8 +60,8 @@ def test_where_all_fail_there_is_a_delay_and_a_caller_that_does_not_wait_tries_a
     time: Time,
 ) -> None:
     selection = _selection(time, "a:1", "b:1")
-    for place in selection.places:
-        selection.failed(place, "connection refused")
+    for entry in selection.entries:
+        selection.on_failure(entry, "connection refused")
     assert 0 < selection.wait_s() <= AGAIN.initial_s * (1 + AGAIN.jitter)
     assert _tried(selection) == ["a:1", "b:1"]
     time.now += selection.wait_s()
@@ -70,11 +70,11 @@ def test_where_all_fail_there_is_a_delay_and_a_caller_that_does_not_wait_tries_a
 
 def test_delays_grow_while_it_fails_and_failures_of_one_moment_count_once(time: Time) -> None:
     selection = _selection(time, "a:1")
-    (place,) = selection.places
+    (entry,) = selection.entries
     waits = []
     for _ in range(60):
         for _ in range(10):  # as many streams as find it out
-            selection.failed(place, "connection refused")
+            selection.on_failure(entry, "connection refused")
         waits.append(selection.wait_s())
         time.now += selection.wait_s()
     assert waits[0] < 0.2
@@ -84,60 +84,60 @@ def test_delays_grow_while_it_fails_and_failures_of_one_moment_count_once(time: 
 
 def test_a_stream_that_lasted_begins_the_delays_again_and_a_short_one_does_not(time: Time) -> None:
     selection = _selection(time, "a:1")
-    (place,) = selection.places
+    (entry,) = selection.entries
     for _ in range(40):
-        selection.failed(place, "connection refused")
+        selection.on_failure(entry, "connection refused")
         time.now += selection.wait_s()
-    selection.answered(place)
-    selection.ended(place, lasted_s=0.01)
+    selection.on_answer(entry)
+    selection.on_end(entry, lasted_s=0.01)
     assert selection.wait_s() > 1
     time.now += selection.wait_s()
-    selection.ended(place, lasted_s=60)
+    selection.on_end(entry, lasted_s=60)
     assert selection.wait_s() < 0.2
 
 
 def test_an_ordinary_end_does_not_pass_the_first_over(time: Time) -> None:
     selection = _selection(time, "a:1", "b:1")
-    first, _ = selection.places
-    selection.answered(first)
-    selection.ended(first, lasted_s=1800)
+    first, _ = selection.entries
+    selection.on_answer(first)
+    selection.on_end(first, lasted_s=1800)
     assert selection.wait_s() > 0
     assert _tried(selection) == ["a:1", "b:1"]
 
 
 def test_a_failed_one_is_looked_at_while_a_later_one_is_used(time: Time) -> None:
     selection = _selection(time, "a:1", "b:1")
-    first, second = selection.places
-    selection.failed(first, "connection refused")
-    selection.answered(second)
+    first, second = selection.entries
+    selection.on_failure(first, "connection refused")
+    selection.on_answer(second)
     assert selection.to_look_at() == (first,)
     assert first.look.due_at > time.now
-    selection.looked(first, "connection refused")
+    selection.on_look(first, "connection refused")
     assert selection.to_look_at() == (first,)
-    selection.looked(first, None)
+    selection.on_look(first, None)
     assert selection.to_look_at() == ()
     assert _tried(selection) == ["a:1", "b:1"]
 
 
 def test_looks_at_one_that_fails_each_stream_become_rare(time: Time) -> None:
     selection = _selection(time, "a:1", "b:1")
-    first, second = selection.places
+    first, second = selection.entries
     intervals = []
     for _ in range(12):
-        selection.failed(first, "it ended the stream before its first answer")
-        selection.answered(second)
+        selection.on_failure(first, "it ended the stream before its first answer")
+        selection.on_answer(second)
         intervals.append(first.look.due_at - time.now)
         time.now = first.look.due_at
-        selection.looked(first, None)
+        selection.on_look(first, None)
     assert max(intervals[-3:]) > 10 * intervals[0]
 
 
 def test_a_silent_one_with_a_stream_lets_all_others_be_looked_at(time: Time) -> None:
     selection = _selection(time, "a:1", "b:1")
-    first, second = selection.places
+    first, second = selection.entries
     first.streams = 1
-    selection.failed(second, "connection refused")
-    selection.failed(first, "it takes streams but has not answered one")
+    selection.on_failure(second, "connection refused")
+    selection.on_failure(first, "it takes streams but has not answered one")
     assert selection.to_look_at() == (second,)
     first.streams = 0
     assert selection.to_look_at() == ()  # a caller that wants a stream tries all
@@ -145,11 +145,11 @@ def test_a_silent_one_with_a_stream_lets_all_others_be_looked_at(time: Time) -> 
 
 def test_a_change_of_files_makes_all_due(time: Time) -> None:
     selection = _selection(time, "a:1")
-    (place,) = selection.places
+    (entry,) = selection.entries
     for _ in range(40):
-        selection.failed(place, "wrong root")
+        selection.on_failure(entry, "wrong root")
         time.now += selection.wait_s()
-    selection.failed(place, "wrong root")
+    selection.on_failure(entry, "wrong root")
     assert selection.fails_for_long()
     selection.retry_now()
     assert selection.wait_s() == 0
@@ -157,10 +157,10 @@ def test_a_change_of_files_makes_all_due(time: Time) -> None:
 
 def test_reasons_are_given_for_each_address_unless_they_are_one(time: Time) -> None:
     selection = _selection(time, "a:1", "b:1")
-    for place in selection.places:
-        selection.failed(place, "token file t is empty")
+    for entry in selection.entries:
+        selection.on_failure(entry, "token file t is empty")
     assert selection.why_none() == "token file t is empty"
-    selection.failed(selection.places[1], "connection refused")
+    selection.on_failure(selection.entries[1], "connection refused")
     assert selection.why_none() == "a:1: token file t is empty; b:1: connection refused"
 
 
@@ -181,25 +181,25 @@ def test_whatever_happens_there_is_a_place_to_try_and_a_bounded_wait(
     time = Time()
     selection = _selection(time, "a:1", "b:1", "c:1")
     for number, event, seconds in events:
-        place: Place = selection.places[number]
+        entry: ControlPlaneEntry = selection.entries[number]
         match event:
             case "failed":
-                selection.failed(place, "failed")
+                selection.on_failure(entry, "failed")
             case "answered":
-                selection.answered(place)
+                selection.on_answer(entry)
             case "ended":
-                selection.ended(place, lasted_s=seconds)
+                selection.on_end(entry, lasted_s=seconds)
             case "looked":
-                selection.looked(place, None)
+                selection.on_look(entry, None)
             case "looked badly":
-                selection.looked(place, "failed")
+                selection.on_look(entry, "failed")
             case _:
                 selection.retry_now()
         tried = selection.to_try()
         assert tried
         assert len(set(tried)) == len(tried)
         assert 0 <= selection.wait_s() <= AGAIN.maximum_s
-        sound = [each for each in selection.places if not each.fails]
+        sound = [each for each in selection.entries if not each.fails]
         assert list(tried[: len(sound)]) == sound
         assert not {each.address for each in selection.to_look_at()} & {
             each.address for each in sound
@@ -211,17 +211,17 @@ def test_one_that_refuses_who_we_are_is_asked_less_and_less_until_something_chan
     time: Time,
 ) -> None:
     selection = _selection(time, "a:1")
-    (place,) = selection.places
+    (entry,) = selection.entries
     waits: list[float] = []
     for _ in range(40):
-        selection.failed(place, "UNAUTHENTICATED: the token has expired", refused=True)
+        selection.on_failure(entry, "UNAUTHENTICATED: the token has expired", refused=True)
         waits.append(selection.wait_s())
         time.now += waits[-1]
     assert sum(waits[:4]) < 3, "soon with another proof"
     assert sum(waits) / len(waits) > 10
     assert max(waits) <= 30
-    selection.failed(place, "UNAUTHENTICATED: the token has expired", refused=True)
+    selection.on_failure(entry, "UNAUTHENTICATED: the token has expired", refused=True)
     selection.retry_now()
     assert selection.wait_s() == 0
-    selection.failed(place, "connection refused")
+    selection.on_failure(entry, "connection refused")
     assert selection.wait_s() <= AGAIN.maximum_s

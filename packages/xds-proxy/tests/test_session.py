@@ -82,7 +82,7 @@ class SessionMachine(RuleBasedStateMachine):
         plane_type = DeltaPlane if self.delta else SotwPlane
         self.plane = plane_type(self.configuration)
         self.streams += 1
-        for _, request in self.session.upstream_opened(self._on_the_way()):
+        for _, request in self.session.on_upstream_open(self._on_the_way()):
             self.upward.append(request)
 
     def _on_the_way(self) -> dict[str, frozenset[str] | None]:
@@ -98,7 +98,7 @@ class SessionMachine(RuleBasedStateMachine):
     @rule()
     def disconnect(self) -> None:
         self.plane = None
-        self.session.upstream_ended()
+        self.session.on_upstream_end()
         self.upward.clear()
         self.downward.clear()
 

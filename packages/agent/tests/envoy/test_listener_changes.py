@@ -17,10 +17,10 @@ class Supervisor:
 
 def test_the_supervisor_hears_of_listeners_and_of_nothing_else() -> None:
     changes, supervisor = ListenerChanges(), Supervisor()
-    changes.response_arrived(type_urls.LISTENER)  # Envoy is not there yet
+    changes.on_response(type_urls.LISTENER)  # Envoy is not there yet
     with changes.told_to(supervisor):
         for type_url in (type_urls.CLUSTER, type_urls.LISTENER):
-            changes.response_arrived(type_url)
-            changes.responses_answered(type_url)
-    changes.response_arrived(type_urls.LISTENER)  # Envoy has gone
+            changes.on_response(type_url)
+            changes.on_answer(type_url)
+    changes.on_response(type_urls.LISTENER)  # Envoy has gone
     assert supervisor.told == ["changing", "changed"]

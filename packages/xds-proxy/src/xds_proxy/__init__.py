@@ -79,7 +79,7 @@ __all__ = [
     # types that the agent changes on their way to Envoy
     "RewriteRefused",
     "Rewriter",
-    # being told of responses to Envoy
+    # observing responses to Envoy
     "ResponseObserver",
     # errors
     "ConfigError",

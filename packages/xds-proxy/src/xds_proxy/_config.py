@@ -162,7 +162,7 @@ class SavedConfig:
     directory: made with mode 0700; only one relay can have it at a time.
     owner: names and values that must be as they were when it is used, such as the workload's
         identity. The node's id and cluster, and the control plane's address, count besides.
-    max_bytes, max_resources: of all types together; more is not saved, which is told.
+    max_bytes, max_resources: of all types together; more is not saved, which is logged.
     max_age_s: how long after the control plane last answered it is still used.
     start_after_s: how long a control plane may take to answer before an Envoy without
         configuration gets the saved one.

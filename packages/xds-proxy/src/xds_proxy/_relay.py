@@ -165,7 +165,7 @@ async def relaying(
     """Serve Envoy's ADS socket for as long as the block runs; the socket file is gone afterwards.
 
     rewriters: change resources on their way to Envoy, one after the other.
-    observer: is told of the responses to Envoy. accepted: is given those that Envoy accepted, in
+    observer: observes the responses to Envoy. accepted: is given those that Envoy accepted, in
         the place of `config.saved`.
     further_roots: called for each connection with the root file's content; returns the roots that
         are trusted besides; PEM. Not called for plaintext and the system's roots.
@@ -203,7 +203,7 @@ async def relaying(
             )
         )
         memory = MemoryRelease(quiet_s=config.trim_memory_after_s, clock=clock)
-        bounds = WriteBounds.of(config, clock=clock, passed=memory.passed)
+        bounds = WriteBounds.from_config(config, clock=clock, on_message=memory.on_message)
         around = _surroundings(
             config,
             planes,
@@ -229,7 +229,7 @@ async def relaying(
                 config, open_call=planes.call_method, bounds=bounds, counters=around.counters
             ),
         )
-        await stack.enter_async_context(bounds.watched())
+        await stack.enter_async_context(bounds.watching())
         releasing = in_background(memory.run(), name="xds-proxy: memory of large messages")
         await stack.enter_async_context(releasing)
         serving = serving_at_socket(config, handlers, stop=streams.stop, listening=listening)
@@ -260,7 +260,7 @@ def _surroundings(
         )
     return Surroundings(
         reachability=Reachability(
-            planes.described,
+            planes.description,
             counters=counters,
             now=lambda: datetime.fromtimestamp(clock.now(), tz=UTC),
         ),

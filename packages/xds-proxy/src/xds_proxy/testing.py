@@ -154,7 +154,7 @@ class EnvoyStream:
 
     async def status(self) -> tuple[grpc.StatusCode, str]:
         """Wait for the end of the stream and return its status."""
-        return await self._end_status.of(self._call)
+        return await self._end_status.wait_for(self._call)
 
 
 @asynccontextmanager

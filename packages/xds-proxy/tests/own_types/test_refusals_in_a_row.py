@@ -42,7 +42,7 @@ def test_the_first_refusal_is_answered_at_once_and_those_after_it_ever_later() -
     refusals = RefusalsInARow(time.monotonic)
     waits = []
     for _ in range(20):
-        waits.append(refusals.refused())
+        waits.append(refusals.on_nack())
         time.seconds += waits[-1]
     assert waits[0] == 0.0
     assert 0.0 < waits[1] <= 0.12
@@ -53,13 +53,13 @@ def test_the_first_refusal_is_answered_at_once_and_those_after_it_ever_later() -
 def test_an_accepted_response_and_a_quiet_minute_begin_anew() -> None:
     time = Time()
     refusals = RefusalsInARow(time.monotonic)
-    refusals.refused()
-    assert refusals.refused() > 0.0
-    refusals.accepted()
-    assert refusals.refused() == 0.0
-    assert refusals.refused() > 0.0
+    refusals.on_nack()
+    assert refusals.on_nack() > 0.0
+    refusals.on_ack()
+    assert refusals.on_nack() == 0.0
+    assert refusals.on_nack() > 0.0
     time.seconds += 60.0
-    assert refusals.refused() == 0.0
+    assert refusals.on_nack() == 0.0
 
 
 @pytest.mark.parametrize("error", [InterceptorRefused("no table"), RuntimeError("a fault")])

@@ -35,10 +35,10 @@ def test_just_the_bad_ones_are_found_and_all_others_are_taken(
         assert not names & gone, "a newer response has these"
         given_parts += 1
         if names & refuses:
-            found = parts.refused(group, "no")
+            found = parts.on_nack(group, "no")
             assert (found is None) == (len(names) > 1)
         else:
-            parts.accepted()
+            parts.on_ack()
             taken |= names
         if given_parts in renewed:
             name = f"r{renewed[given_parts]}"
@@ -60,7 +60,7 @@ def test_the_last_good_one_in_the_place_of_a_bad_one_is_not_bad_itself() -> None
     parts.give(good)
     group = parts.next()
     assert group == Group((good,), is_last_good=True)
-    assert parts.refused(group, "no") is None
+    assert parts.on_nack(group, "no") is None
     assert parts.finished
     assert not parts.found
     assert bad.name not in parts.found

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from envoy.config.core.v3 import base_pb2
 
-from xds_proxy.quarantine._quarantine import Quarantine, build_of, joined
+from xds_proxy.quarantine._quarantine import Quarantine, build_of, join_reasons
 
 ROUTE = "type.googleapis.com/envoy.config.route.v3.RouteConfiguration"
 BUILD = (b"envoy", b"1.36")
@@ -22,7 +22,7 @@ def node(version: int, **metadata: str) -> bytes:
 
 def quarantined() -> Quarantine:
     quarantine = Quarantine(lambda: 100.0)
-    quarantine.refused(ROUTE, "r", b"bad", version="2", reason="no", build=BUILD)
+    quarantine.on_refusal(ROUTE, "r", b"bad", version="2", reason="no", build=BUILD)
     return quarantine
 
 
@@ -48,10 +48,10 @@ def test_another_body_passes_and_so_does_another_build() -> None:
 @pytest.mark.parametrize(
     "ends",
     [
-        lambda quarantine: quarantine.sent(ROUTE, {"r": b"better"}),
-        lambda quarantine: quarantine.sent(ROUTE, {}, removed=["r"]),
-        lambda quarantine: quarantine.sent(ROUTE, {"s": b""}, whole=True),
-        lambda quarantine: quarantine.accepted(ROUTE, {"r": b"bad"}),
+        lambda quarantine: quarantine.on_response(ROUTE, {"r": b"better"}),
+        lambda quarantine: quarantine.on_response(ROUTE, {}, removed=["r"]),
+        lambda quarantine: quarantine.on_response(ROUTE, {"s": b""}, whole=True),
+        lambda quarantine: quarantine.on_acceptance(ROUTE, {"r": b"bad"}),
     ],
     ids=["another body", "removed", "gone from the whole", "accepted after all"],
 )
@@ -65,9 +65,9 @@ def test_the_quarantine_ends(ends: Callable[[Quarantine], None]) -> None:
 @pytest.mark.parametrize(
     "goes_on",
     [
-        lambda quarantine: quarantine.sent(ROUTE, {"r": b"bad"}),
-        lambda quarantine: quarantine.sent(ROUTE, {"s": b"bad"}, removed=["t"]),
-        lambda quarantine: quarantine.accepted(ROUTE, {"r": b"another", "s": b"bad"}),
+        lambda quarantine: quarantine.on_response(ROUTE, {"r": b"bad"}),
+        lambda quarantine: quarantine.on_response(ROUTE, {"s": b"bad"}, removed=["t"]),
+        lambda quarantine: quarantine.on_acceptance(ROUTE, {"r": b"another", "s": b"bad"}),
     ],
     ids=["sent again", "others", "another was accepted"],
 )
@@ -81,7 +81,7 @@ def test_the_time_is_that_of_the_first_refusal_of_a_body() -> None:
     at = 100.0
     quarantine = Quarantine(lambda: at)
     for version, body in (("1", b"a"), ("2", b"a"), ("3", b"b")):
-        quarantine.refused(ROUTE, "r", body, version=version, reason="no", build=BUILD)
+        quarantine.on_refusal(ROUTE, "r", body, version=version, reason="no", build=BUILD)
         at += 1
         (shown,) = quarantine.resources
         assert shown.since.timestamp() == (102.0 if body == b"b" else 100.0)
@@ -91,7 +91,7 @@ def test_at_most_1024_are_kept() -> None:
     quarantine = Quarantine(lambda: 0.0)
     for number in range(2000):
         name = str(number)
-        quarantine.refused(ROUTE, name, b"bad", version="", reason="no", build=BUILD)
+        quarantine.on_refusal(ROUTE, name, b"bad", version="", reason="no", build=BUILD)
     assert len(quarantine.resources) == 1024
 
 
@@ -104,5 +104,5 @@ def test_builds_are_told_apart_whatever_the_order_of_their_metadata() -> None:
 
 
 def test_several_reasons_name_their_resources() -> None:
-    assert joined({"a": "no", "b": "neither"}, ["a"]) == "no"
-    assert joined({"a": "no", "b": "neither"}, ["b", "a"]) == "a: no; b: neither"
+    assert join_reasons({"a": "no", "b": "neither"}, ["a"]) == "no"
+    assert join_reasons({"a": "no", "b": "neither"}, ["b", "a"]) == "a: no; b: neither"

@@ -39,7 +39,7 @@ def node_named(node_id: str) -> bytes:
 
 def accept(saved: SavedConfiguration, type_url: str = CLUSTER, **resources: str) -> None:
     response = everything(type_url, resources)
-    saved.accepted(
+    saved.on_acceptance(
         node=saved._node,
         dialect=STATE_OF_THE_WORLD,
         type_url=type_url,
@@ -269,7 +269,7 @@ async def test_too_much_is_told_and_what_was_saved_is_removed(
 
 async def test_a_malformed_response_ends_nothing(tmp_path: Path) -> None:
     async with saved_in(tmp_path / "s") as saved:
-        saved.accepted(
+        saved.on_acceptance(
             node=node_named("node"),
             dialect=STATE_OF_THE_WORLD,
             type_url=CLUSTER,
@@ -289,7 +289,7 @@ async def test_a_failure_of_our_own_ends_nothing(
 
     async with saved_in(tmp_path / "s") as saved:
         response = everything(CLUSTER, {"a": "1"})
-        saved.accepted(
+        saved.on_acceptance(
             node=node_named("node"),
             dialect=STATE_OF_THE_WORLD,
             type_url=CLUSTER,

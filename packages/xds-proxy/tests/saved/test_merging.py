@@ -11,7 +11,7 @@ from envoy.service.discovery.v3 import discovery_pb2
 from accepted import CLUSTER, OWNER, difference, everything, resource, saved_config
 from xds_proxy.protocol._dialect import DELTA, STATE_OF_THE_WORLD, Dialect
 from xds_proxy.protocol._resources import only_prolongs
-from xds_proxy.saved._merging import Change, Merged, merged
+from xds_proxy.saved._merging import Change, Merged, merge
 from xds_proxy.saved._store import Store
 
 VIRTUAL_HOST = "type.googleapis.com/envoy.config.route.v3.VirtualHost"
@@ -38,7 +38,7 @@ def sent(dialect: Dialect, *resources: discovery_pb2.Resource) -> bytes:
 def after(dialect: Dialect, *responses: bytes, replaces: bool = False) -> Merged:
     names: frozenset[str] = frozenset()
     changes = [Change(dialect, each, replaces, None, names) for each in responses]
-    return merged({}, "", changes)
+    return merge({}, "", changes)
 
 
 def before(dialect: Dialect) -> bytes:

@@ -46,8 +46,8 @@ class Counting(SavedConfiguration):
         return await super().write()
 
 def accept(saved, text):
-    saved.accepted(node=node, dialect=STATE_OF_THE_WORLD, type_url=CLUSTER,
-                   response=everything(CLUSTER, {"a": text}), whole=True)
+    saved.on_acceptance(node=node, dialect=STATE_OF_THE_WORLD, type_url=CLUSTER,
+                        response=everything(CLUSTER, {"a": text}), whole=True)
 
 async def main():
     logging.getLogger("xds_proxy").addHandler(Told())

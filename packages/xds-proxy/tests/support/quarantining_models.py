@@ -61,7 +61,7 @@ class Stream:
             max_subscription_bytes=1 << 20,
             max_unanswered_bytes=1 << 20,
         )
-        self.session.upstream_opened()
+        self.session.on_upstream_open()
         self.saved = saved
         self.counters = Counters()
         self.upstream: list[bytes] = []
@@ -74,7 +74,7 @@ class Stream:
             quarantine,
             self.session,
             saved=saved,
-            rewriting=Rewriting((), dialect=dialect, rewritten=_never, refused=_never_refused),
+            rewriting=Rewriting((), dialect=dialect, on_rewrite=_never, on_refusal=_never_refused),
             counters=self.counters,
             now=lambda: 0.0,
             leading=lambda: True,
@@ -123,7 +123,7 @@ class Stream:
     def _request(self, raw: bytes) -> None:
         requested = self.session.request(raw)
         for answered in requested.answered:
-            self.quarantining.answered(answered)
+            self.quarantining.on_answer(answered)
             self._learn(answered)
         if requested.upstream is not None:
             self.upstream.append(requested.upstream)
@@ -133,7 +133,7 @@ class Stream:
         assert sent.response is not None
         contents = contents_of(self.dialect, sent.response, sent.version)
         reasons = self.session.learn(answered, contents)
-        self.quarantining.learned(answered, reasons)
+        self.quarantining.on_contents(answered, reasons)
         if answered.error is None:
             for each in resources_of(self.dialect, sent.response):
                 self.saved.resources[each.name] = each

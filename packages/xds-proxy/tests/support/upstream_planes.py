@@ -89,7 +89,7 @@ async def fail_until_delays_are_long(planes: ControlPlanes) -> None:
 
     The delays themselves are not waited for.
     """
-    while planes._selection.places[0].again.last_s < 2.0:
+    while planes._selection.entries[0].again.last_s < 2.0:
         await reason_of_failure(planes)
         planes._selection.retry_now()
     await reason_of_failure(planes)

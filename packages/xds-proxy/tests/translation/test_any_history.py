@@ -264,7 +264,7 @@ class History:
         async def downwards() -> None:
             while True:
                 response = translating.response(await wire.receive())
-                for message in translating.owed():
+                for message in translating.take_owed():
                     await wire.send(message)
                 if response is not None:
                     self.client.response(response)

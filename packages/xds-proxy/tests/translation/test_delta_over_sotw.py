@@ -72,7 +72,7 @@ class Stream:
         return None if answer is None else discovery_pb2.DeltaDiscoveryResponse.FromString(answer)
 
     def owed(self) -> list[discovery_pb2.DiscoveryRequest]:
-        return self._read(self.translator.owed())
+        return self._read(self.translator.take_owed())
 
     @staticmethod
     def _read(requests: object) -> list[discovery_pb2.DiscoveryRequest]:

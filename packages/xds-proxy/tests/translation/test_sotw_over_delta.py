@@ -85,7 +85,7 @@ class Stream:
         return None if answer is None else discovery_pb2.DiscoveryResponse.FromString(answer)
 
     def owed(self) -> list[discovery_pb2.DeltaDiscoveryRequest]:
-        return self._read(self.translator.owed())
+        return self._read(self.translator.take_owed())
 
     @staticmethod
     def _read(requests: object) -> list[discovery_pb2.DeltaDiscoveryRequest]:

@@ -35,13 +35,13 @@ class ListenerChanges:
         finally:
             self._subscribers.remove(holder)
 
-    def response_arrived(self, type_url: str) -> None:
+    def on_response(self, type_url: str) -> None:
         """A response of this type is about to go to Envoy."""
         if type_url == type_urls.LISTENER:
             for each in self._subscribers:
                 each.listeners_changing()
 
-    def responses_answered(self, type_url: str) -> None:
+    def on_answer(self, type_url: str) -> None:
         """Envoy has accepted or refused the last response of this type."""
         if type_url == type_urls.LISTENER:
             for each in self._subscribers:

@@ -1,1 +1,1 @@
-"""Learning from the answers of Envoy: who is told that a response was accepted or refused."""
+"""Learning from the answers of Envoy: what is called when a response was accepted or refused."""

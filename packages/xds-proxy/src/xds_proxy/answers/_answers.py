@@ -13,7 +13,7 @@ from functools import partial
 from mesh_lifecycle import RepeatLog
 from xds_proxy.answers._learning import AcceptedResponses, Learning
 from xds_proxy.answers._response_observer import Observation
-from xds_proxy.protocol._shown import NAME, shortened, shown_names
+from xds_proxy.protocol._shown import NAME, shorten, shown_names
 from xds_proxy.quarantine._quarantining import Quarantining
 from xds_proxy.saved._stale_start import Feeding
 from xds_proxy.session._held import WHOLE_STATE
@@ -27,7 +27,7 @@ _MAX_NAMES_LOGGED = 10
 
 
 class Answers:
-    """Tells all who have to know that Envoy accepted or refused a response.
+    """Calls all that follow whether Envoy accepted or refused a response.
 
     feeding: from saved configuration, None without. leading: says whether the stream leads.
     refusals: logs what Envoy refuses, by type URL.
@@ -52,46 +52,46 @@ class Answers:
         self._quarantining = quarantining
         self._accepted = accepted
         self._leading = leading
-        self._learning = Learning(session, self._learned)
+        self._learning = Learning(session, self._on_contents)
         self._refusals = refusals
 
-    def answered(self, answered: Answered) -> None:
+    def on_answer(self, answered: Answered) -> None:
         """Envoy answered a response; called for each, in order."""
         sent = answered.sent
         if answered.error is not None:
             self._counters.refused += 1
-        self._observation.response_answered(self._session, sent.type_url, sent)
+        self._observation.on_answer(self._session, sent.type_url, sent)
         if self._feeding is not None and not sent.generation:
-            self._feeding.answered()
+            self._feeding.on_answer()
         if self._quarantining is not None:
-            self._quarantining.answered(answered)
+            self._quarantining.on_answer(answered)
         self._learning.add(answered)
 
-    async def settled(self) -> None:
+    async def wait_settled(self) -> None:
         """Wait until the contents of every answered response are known."""
-        await self._learning.settled()
+        await self._learning.wait_settled()
 
     async def run(self) -> None:
         """Read large responses; runs until it is cancelled."""
         await self._learning.run()
 
-    def _learned(self, answered: Answered, reasons: Mapping[str, str]) -> None:
+    def _on_contents(self, answered: Answered, reasons: Mapping[str, str]) -> None:
         """The contents of an answered response are known. reasons: of the resources refused."""
         sent = answered.sent
         if self._quarantining is not None:
-            self._quarantining.learned(answered, reasons)
+            self._quarantining.on_contents(answered, reasons)
         if answered.error is None:
             if sent.generation >= 0:  # a part is of a response that was refused
                 self._refusals.ended(sent.type_url)
         else:
-            self._tell_refusal(answered, answered.error, reasons)
+            self._log_refusal(answered, answered.error, reasons)
             if sent.type_url not in WHOLE_STATE or not reasons:
                 return
         if self._accepted is not None and self._leading() and sent.generation:
             self._keep(self._accepted, answered, reasons)
 
-    def _tell_refusal(self, answered: Answered, error: str, reasons: Mapping[str, str]) -> None:
-        sent, error = answered.sent, shortened(error)
+    def _log_refusal(self, answered: Answered, error: str, reasons: Mapping[str, str]) -> None:
+        sent, error = answered.sent, shorten(error)
         names = sorted(reasons)
         # A control plane may answer each refusal with the same configuration, without a pause.
         self._refusals.happened(
@@ -99,7 +99,7 @@ class Answers:
             reason=error,
             facts={
                 "type_url": sent.type_url,
-                "version": shortened(sent.version, NAME),
+                "version": shorten(sent.version, NAME),
                 **({"resources": shown_names(names[:_MAX_NAMES_LOGGED])} if names else {}),
             },
         )
@@ -111,7 +111,7 @@ class Answers:
         if sent.response is None:
             return
         try:
-            accepted.accepted(
+            accepted.on_acceptance(
                 node=self._session.node,
                 dialect=dialect,
                 type_url=sent.type_url,

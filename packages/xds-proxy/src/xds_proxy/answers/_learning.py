@@ -16,14 +16,14 @@ from xds_proxy.session._session import Session
 
 _SMALL_BYTES = 128 * 1024
 
-Learned = Callable[[Answered, Mapping[str, str]], None]
+OnContents = Callable[[Answered, Mapping[str, str]], None]
 """Called with an answered response and the resources in it that were refused, with the reasons."""
 
 
 class AcceptedResponses(Protocol):
     """Is given the responses that Envoy accepted, such as to save them."""
 
-    def accepted(
+    def on_acceptance(
         self,
         *,
         node: bytes,
@@ -43,7 +43,7 @@ class AcceptedResponses(Protocol):
         keep: called later, returns the names of the type's resources that Envoy has use for; None
             for all. whole: the response has all resources of its type.
         refused_names: of resources in the response that Envoy does not have in this version, as the
-            text of the refusal tells. A response that was refused is given only if it tells them,
+            text of the refusal says. A response that was refused is given only if it names them,
             and Envoy has the others.
         """
 
@@ -83,9 +83,9 @@ class Learning:
     Small responses are read at once. A large one is read in a thread, and those behind it wait.
     """
 
-    def __init__(self, session: Session, learned: Learned) -> None:
+    def __init__(self, session: Session, on_contents: OnContents) -> None:
         self._session = session
-        self._learned = learned
+        self._on_contents = on_contents
         self._waiting: deque[Answered] = deque()
         self._some = asyncio.Event()
         self._none = asyncio.Event()
@@ -100,7 +100,7 @@ class Learning:
         else:
             self._learn(answered, self._read(answered))
 
-    async def settled(self) -> None:
+    async def wait_settled(self) -> None:
         """Wait until every answered response has been read."""
         await self._none.wait()
 
@@ -123,8 +123,8 @@ class Learning:
         try:
             return contents_of(self._session.dialect, sent.response, sent.version)
         except WireError:
-            return None  # Envoy has judged it; the index lacks what is in it
+            return None  # Envoy has decided over it; the index lacks what is in it
 
     def _learn(self, answered: Answered, contents: Contents | None) -> None:
         reasons = {} if contents is None else self._session.learn(answered, contents)
-        self._learned(answered, reasons)
+        self._on_contents(answered, reasons)

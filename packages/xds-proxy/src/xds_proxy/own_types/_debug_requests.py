@@ -64,7 +64,7 @@ class DebugRequests:
         except TimeoutError:
             raise NoAnswer(f"the control plane has not answered within {timeout_s:g} s") from None
 
-    def arrived(self, type_url: str, response: bytes) -> bool:
+    def on_response(self, type_url: str, response: bytes) -> bool:
         """A response came. Returns whether it is of a debug type, and so not for Envoy."""
         if not is_debug_type(type_url):
             return False

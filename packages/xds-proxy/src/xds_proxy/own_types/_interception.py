@@ -138,22 +138,22 @@ class Interception:
         """Give a response to its interceptor. Returns the ACK or NACK. Raises WireError."""
         type_url, version, now = peeked.type_url, peeked.version, self._now()
         contents = contents_of(dialect, response, version)
-        self._delivery_status.response_sent(
+        self._delivery_status.on_response(
             type_url, version, at=now, control_plane=peeked.control_plane
         )
         refused = _refusal(self._interceptors[type_url], dialect.state_of_the_world(response))
         if refused is None:
-            self._in_a_row[type_url].accepted()
+            self._in_a_row[type_url].on_ack()
             self._refusal_log.ended(type_url)
-            self._delivery_status.accepted(type_url, version, at=now)
-            self._delivery_status.resources_accepted(type_url, None)
+            self._delivery_status.on_ack(type_url, version, at=now)
+            self._delivery_status.on_resource_acceptance(type_url, None)
             self._held[type_url].discard(contents.removed)
             self._held[type_url].add(contents.versions, at=now)
             return Answer(
                 dialect.write_request(type_url=type_url, version=version, nonce=peeked.nonce)
             )
         self.refusals += 1
-        self._delivery_status.refused(type_url, version, refused.reason, at=now)
+        self._delivery_status.on_nack(type_url, version, refused.reason, at=now)
         self._refusal_log.happened(
             type_url,
             reason=refused.reason,
@@ -166,7 +166,7 @@ class Interception:
             nonce=peeked.nonce,
             error=refused.reason,
         )
-        return Answer(nack, self._in_a_row[type_url].refused())
+        return Answer(nack, self._in_a_row[type_url].on_nack())
 
 
 def _refusal(interceptor: Interceptor, response: bytes) -> _Refused | None:
@@ -180,6 +180,6 @@ def _refusal(interceptor: Interceptor, response: bytes) -> _Refused | None:
         interceptor.apply(response)
     except InterceptorRefused as error:
         return _Refused(str(error) or "refused")
-    except Exception as error:  # noqa: BLE001 - it is answered, and told by the caller
+    except Exception as error:  # noqa: BLE001 - it is answered, and logged by the caller
         return _Refused(f"internal error ({type(error).__name__})", error)
     return None

@@ -44,7 +44,7 @@ class Upstream(Protocol):
 class SavedOwnTypes(Protocol):
     """Saves what the agent accepted for itself."""
 
-    def own_accepted(
+    def on_own_acceptance(
         self, *, node: bytes, dialect: Dialect, type_url: str, response: bytes
     ) -> None: ...
 
@@ -92,11 +92,11 @@ class OwnTypes:
         self._served: _Served | None = None
         self._dropped_types: set[str] = set()
 
-    def upstream_opened(self, upstream: Upstream) -> None:
+    def on_upstream_open(self, upstream: Upstream) -> None:
         """There is a new upstream stream, which has had no request of the agent's own."""
         self._served = _Served(upstream, WaitingAnswers(upstream.send))
 
-    def upstream_ended(self) -> None:
+    def on_upstream_end(self) -> None:
         """The upstream stream is over."""
         if self._served is not None:
             self._served.answers.drop()
@@ -114,7 +114,7 @@ class OwnTypes:
             except WireError as error:
                 served.upstream.end_for_malformed(error)
 
-    def envoys_request_sent(self, type_url: str) -> None:
+    def on_envoy_request(self, type_url: str) -> None:
         """A request of Envoy's has been sent on the upstream stream."""
         if (served := self._served) is None:
             return
@@ -163,7 +163,7 @@ class OwnTypes:
             if self._served is not None:
                 self._intercept(self._served, response, peeked)
         # An answer to a report needs none; one to a question may come too late.
-        elif type_url in self._injection or self._debug.arrived(type_url, response):
+        elif type_url in self._injection or self._debug.on_response(type_url, response):
             self._counters.responses += 1
         else:
             self._drop(peeked)
@@ -177,7 +177,7 @@ class OwnTypes:
         answer = self._interception.answer(dialect, response, peeked)
         served.answers.add(peeked.type_url, answer.request, wait_s=answer.wait_s)
         if self._saved is not None and self._interception.has_accepted(peeked):
-            self._saved.own_accepted(
+            self._saved.on_own_acceptance(
                 node=self._session.node,
                 dialect=dialect,
                 type_url=peeked.type_url,

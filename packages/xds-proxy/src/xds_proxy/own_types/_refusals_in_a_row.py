@@ -26,11 +26,11 @@ class RefusalsInARow:
         self._last: float | None = None
         self._waits: Iterator[float] = _WAITS.delays()
 
-    def accepted(self) -> None:
+    def on_ack(self) -> None:
         """A response was accepted, so that the next refusal is the first one again."""
         self._last = None
 
-    def refused(self) -> float:
+    def on_nack(self) -> float:
         """A response was refused. Returns for how many seconds the NACK is not sent."""
         now, last = self._now(), self._last
         self._last = now

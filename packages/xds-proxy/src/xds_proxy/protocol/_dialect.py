@@ -23,7 +23,7 @@ from mesh_protowire import (
     text,
     varint_field,
 )
-from xds_proxy.protocol._shown import shortened
+from xds_proxy.protocol._shown import shorten
 
 SERVICE = "envoy.service.discovery.v3.AggregatedDiscoveryService"
 _STATUS_CODE, _STATUS_MESSAGE = 1, 2
@@ -183,7 +183,7 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             )
         if error is not None:
             status = varint_field(_STATUS_CODE, _INTERNAL) + string_field(
-                _STATUS_MESSAGE, shortened(error)
+                _STATUS_MESSAGE, shorten(error)
             )
             request += bytes_field(self.request_error, status)
         return request

@@ -75,7 +75,7 @@ def resources_of(dialect: Dialect, response: bytes) -> tuple[Resource, ...]:
     """
     spans = scan(response, _JUST_RESOURCES).get(_RESOURCES, ())
     if dialect.resources_are_wrapped:
-        return tuple(_unwrapped(response, span) for span in spans)
+        return tuple(_unwrap(response, span) for span in spans)
     return tuple(
         Resource(_name_in_any(response, span), "", response[span[0] : span[1]]) for span in spans
     )
@@ -121,7 +121,7 @@ def removed_of(dialect: Dialect, response: bytes) -> tuple[str, ...]:
     """
     if not dialect.resources_are_wrapped:
         return ()
-    return _removed(response, scan(response, _JUST_REMOVED))
+    return _read_removed(response, scan(response, _JUST_REMOVED))
 
 
 def names_and_removed_of(response: bytes) -> tuple[list[tuple[str, str]], tuple[str, ...]]:
@@ -132,10 +132,10 @@ def names_and_removed_of(response: bytes) -> tuple[list[tuple[str, str]], tuple[
     """
     found = scan(response, _RESOURCES_AND_REMOVED)
     names = [_name_and_version(response, span) for span in found.get(_RESOURCES, ())]
-    return names, _removed(response, found)
+    return names, _read_removed(response, found)
 
 
-def _removed(response: bytes, found: Mapping[int, Sequence[Span]]) -> tuple[str, ...]:
+def _read_removed(response: bytes, found: Mapping[int, Sequence[Span]]) -> tuple[str, ...]:
     removed = [text(response, [span]) for span in found.get(_REMOVED, ())]
     for start, end in found.get(_REMOVED_RESOURCE_NAMES, ()):
         name = scan(response, frozenset({_RESOURCE_NAME_NAME}), start, end)
@@ -197,7 +197,7 @@ def with_bodies(dialect: Dialect, response: bytes, bodies: Sequence[bytes]) -> b
     return b"".join(parts)
 
 
-def wrapped(resource: Resource) -> bytes:
+def wrap(resource: Resource) -> bytes:
     """Return a resource as delta's `Resource`, serialised."""
     parts = [
         string_field(_WRAPPED_VERSION, resource.version),
@@ -208,9 +208,9 @@ def wrapped(resource: Resource) -> bytes:
     return b"".join(parts)
 
 
-def unwrapped(data: bytes) -> Resource:
+def unwrap(data: bytes) -> Resource:
     """Read delta's `Resource`. Raises WireError."""
-    return _unwrapped(data, (0, len(data)))
+    return _unwrap(data, (0, len(data)))
 
 
 def with_time_to_live(body: bytes) -> Resource | None:
@@ -223,7 +223,7 @@ def with_time_to_live(body: bytes) -> Resource | None:
     start, end = found.get(_ANY_TYPE_URL, _NO_SPANS)[-1]
     if not body[start:end].endswith(_WRAPPER):
         return None
-    return unwrapped(joined(body, found.get(_ANY_VALUE, ())))
+    return unwrap(joined(body, found.get(_ANY_VALUE, ())))
 
 
 def only_prolongs(response: bytes) -> bool:
@@ -246,7 +246,7 @@ def name_in(body: bytes) -> str:
 
 
 def _wire_form(dialect: Dialect, resource: Resource) -> bytes:
-    return wrapped(resource) if dialect.resources_are_wrapped else resource.body
+    return wrap(resource) if dialect.resources_are_wrapped else resource.body
 
 
 def _with_body(content: bytes, body: bytes) -> bytes:
@@ -256,7 +256,7 @@ def _with_body(content: bytes, body: bytes) -> bytes:
     return rest + bytes_field(_WRAPPED_BODY, body)
 
 
-def _unwrapped(data: bytes, span: Span) -> Resource:
+def _unwrap(data: bytes, span: Span) -> Resource:
     content = data[span[0] : span[1]]
     found = scan(content, _IN_WRAPPED)
     return Resource(
@@ -282,7 +282,7 @@ def _name_and_version(data: bytes, span: Span) -> tuple[str, str]:
             try:
                 return data[at + 2 : end].decode(), data[version[0] : version[1]].decode()
             except UnicodeDecodeError:
-                pass  # below it is told
+                pass  # the error is raised below
     found = scan(data, _IN_WRAPPED, start, end)
     return text(data, found.get(_WRAPPED_NAME)), text(data, found.get(_WRAPPED_VERSION))
 

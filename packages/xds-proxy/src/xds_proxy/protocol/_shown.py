@@ -11,11 +11,11 @@ REASON, NAME = 4096, 512
 """The most characters of a text that is shown."""
 
 
-def shortened(text: str, most: int = REASON) -> str:
+def shorten(text: str, most: int = REASON) -> str:
     """Return a text, or its beginning and how long it is."""
     return text if len(text) <= most else f"{text[:most]}... ({len(text)} characters)"
 
 
 def shown_names(names: Iterable[str]) -> list[str]:
     """Return names as they are shown."""
-    return [shortened(name, NAME) for name in names]
+    return [shorten(name, NAME) for name in names]

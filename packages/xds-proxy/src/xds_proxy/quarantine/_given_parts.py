@@ -42,7 +42,7 @@ class GivenParts:
         self._in_flight: dict[str, InFlight] = {}
         self._nonces = 0
 
-    def answered(self, nonce: str) -> InFlight | None:
+    def on_answer(self, nonce: str) -> InFlight | None:
         """Envoy has answered a part. Returns it."""
         return self._in_flight.pop(nonce, None)
 

@@ -8,12 +8,12 @@ from functools import partial
 from typing import NamedTuple, Protocol
 
 from xds_proxy.protocol._resources import Resource
-from xds_proxy.protocol._shown import shortened, shown_names
+from xds_proxy.protocol._shown import shorten, shown_names
 from xds_proxy.quarantine._given_parts import GivenParts, InFlight
 from xds_proxy.quarantine._parts import GIVEN_BY_NAME, Group, with_last_good
-from xds_proxy.quarantine._quarantine import Quarantine, build_of, joined
+from xds_proxy.quarantine._quarantine import Quarantine, build_of, join_reasons
 from xds_proxy.quarantine._to_envoy import ToEnvoy
-from xds_proxy.saved._stale_response import marked
+from xds_proxy.saved._stale_response import with_stale_versions
 from xds_proxy.session._held import WHOLE_STATE
 from xds_proxy.session._session import Session
 from xds_proxy.status._counters import Counters
@@ -73,7 +73,7 @@ class LastGood:
         saved = await self._saved.newest(type_url, self._session.node)
         found = [saved[name] for name in names if name in saved]
         good = [e for e in found if not self._quarantine.has(type_url, e.name, e.body)]
-        return {each.name: each for each in marked(good)}
+        return {each.name: each for each in with_stale_versions(good)}
 
     async def in_place_of(
         self, response: ToEnvoy, resources: Sequence[Resource], removed: tuple[str, ...]
@@ -111,7 +111,7 @@ class LastGood:
                 "type_url": type_url,
                 "resources": shown_names(sorted(lacks)[:_SHOWN]),
                 "last_good": len(good),
-                "reason": shortened(joined(reasons, lacks)),
+                "reason": shorten(join_reasons(reasons, lacks)),
             },
         )
         return (part,) if is_withheld else (part, response)
@@ -122,10 +122,12 @@ class LastGood:
         peeked, generation = response.peeked, response.generation
         session, type_url = self._session, peeked.type_url
         self._counters.refused += 1
-        error = joined(reasons, reasons)
+        error = join_reasons(reasons, reasons)
         if not any(each.generation > 0 for each in session.unanswered_of(type_url)):
             nack = session.refusal(peeked, error, generation=generation)
-            session.delivery_status.resources_refused(type_url, reasons, versions, at=self._now())
+            session.delivery_status.on_resource_refusals(
+                type_url, reasons, versions, at=self._now()
+            )
             if nack is not None:
                 self._send(nack)
         elif session.dialect.resources_are_wrapped and generation == session.generation:

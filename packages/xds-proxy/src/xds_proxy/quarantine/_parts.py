@@ -92,11 +92,11 @@ class Parts:
                 return group._replace(resources=left)
         return None
 
-    def accepted(self) -> None:
+    def on_ack(self) -> None:
         """Envoy accepted a part, or can no longer get it."""
         self._unanswered -= 1
 
-    def refused(self, group: Group, reason: str) -> Resource | None:
+    def on_nack(self, group: Group, reason: str) -> Resource | None:
         """Envoy refused a part. Returns the bad resource, or None: smaller parts are next."""
         self._unanswered -= 1
         if len(group.resources) > 1:

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from mesh_protowire import WireError, scan, text
-from xds_proxy.protocol._shown import NAME, shortened
+from xds_proxy.protocol._shown import NAME, shorten
 
 log = logging.getLogger("xds_proxy")
 
@@ -59,8 +59,8 @@ class Quarantine:
         return tuple(
             QuarantinedResource(
                 type_url,
-                shortened(name, NAME),
-                shortened(each.version, NAME),
+                shorten(name, NAME),
+                shorten(each.version, NAME),
                 each.reason,
                 datetime.fromtimestamp(each.since, UTC),
             )
@@ -68,11 +68,11 @@ class Quarantine:
             for name, each in named.items()
         )
 
-    def refused(
+    def on_refusal(
         self, type_url: str, name: str, body: bytes, *, version: str, reason: str, build: Build
     ) -> None:
         """An Envoy refused this body. With 1024 in quarantine, further ones are not noted."""
-        reason = shortened(reason)
+        reason = shorten(reason)
         named = self.types.get(type_url, {})
         before = named.get(name)
         if before is None and sum(map(len, self.types.values())) >= _MOST:
@@ -84,17 +84,17 @@ class Quarantine:
             log.info(
                 "a refused resource is in quarantine: an Envoy that has no older version of it "
                 "gets the last good one",
-                extra={"type_url": type_url, "resource": shortened(name, NAME), "reason": reason},
+                extra={"type_url": type_url, "resource": shorten(name, NAME), "reason": reason},
             )
         self.types.setdefault(type_url, {})[name] = _Entry(digest, build, version, reason, since)
 
-    def accepted(self, type_url: str, bodies: Mapping[str, bytes]) -> None:
+    def on_acceptance(self, type_url: str, bodies: Mapping[str, bytes]) -> None:
         """An Envoy accepted these bodies."""
         for name, entry in tuple(self.types.get(type_url, {}).items()):
             if name in bodies and _digest(bodies[name]) == entry.digest:
                 self._end(type_url, name, "Envoy accepts it")
 
-    def sent(
+    def on_response(
         self,
         type_url: str,
         bodies: Mapping[str, bytes],
@@ -131,12 +131,12 @@ class Quarantine:
             del self.types[type_url]
         log.info(
             "a resource is no longer in quarantine",
-            extra={"type_url": type_url, "resource": shortened(name, NAME), "reason": reason},
+            extra={"type_url": type_url, "resource": shorten(name, NAME), "reason": reason},
         )
 
 
 def build_of(node: bytes) -> Build:
-    """Return what tells builds of Envoy apart, from a serialised node; empty for a damaged one.
+    """Return what distinguishes builds of Envoy, from a serialised node; empty for a damaged one.
 
     The entries of a map have no order, and it differs from one process to the next.
     """
@@ -154,7 +154,7 @@ def build_of(node: bytes) -> Build:
     return tuple(build)
 
 
-def joined(reasons: Mapping[str, str], names: Collection[str]) -> str:
+def join_reasons(reasons: Mapping[str, str], names: Collection[str]) -> str:
     """Return the reasons as the text of one refusal."""
     if len(names) == 1:
         return reasons[next(iter(names))]

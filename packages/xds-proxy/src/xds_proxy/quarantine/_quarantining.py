@@ -15,7 +15,7 @@ from functools import partial
 
 from mesh_protowire import WireError
 from xds_proxy.protocol._resources import removed_of
-from xds_proxy.protocol._shown import shortened
+from xds_proxy.protocol._shown import shorten
 from xds_proxy.quarantine._given_parts import GivenParts, resources_in
 from xds_proxy.quarantine._last_good import LastGood, LastGoodResources
 from xds_proxy.quarantine._parts import GIVEN_BY_NAME
@@ -70,35 +70,35 @@ class Quarantining:
         )
         self._work: asyncio.Queue[Callable[[], Awaitable[None]]] = asyncio.Queue()
 
-    # Told by the stream
+    # Called by the stream
 
-    def answered(self, answered: Answered) -> None:
+    def on_answer(self, answered: Answered) -> None:
         """Envoy answered a response; called for each, in order."""
         sent = answered.sent
-        error = None if answered.error is None else shortened(answered.error)
+        error = None if answered.error is None else shorten(answered.error)
         type_url, response, in_parts = sent.type_url, sent.response, self._in_parts
         if sent.generation < 0:
-            if (part := self._given.answered(sent.shown)) is not None:
-                self._work.put_nowait(partial(in_parts.part_answered, type_url, part, error))
+            if (part := self._given.on_answer(sent.shown)) is not None:
+                self._work.put_nowait(partial(in_parts.on_part_answer, type_url, part, error))
         elif not sent.generation or response is None:
             pass
         elif error is None:
-            in_parts.accepted(type_url)
+            in_parts.on_ack(type_url)
         elif type_url in GIVEN_BY_NAME:
             parts = in_parts.add(sent)
             newer = [each for each in self._session.unanswered_of(type_url) if each.generation > 0]
             self._work.put_nowait(partial(in_parts.begin, sent, response, error, parts, newer))
 
-    def learned(self, answered: Answered, reasons: Mapping[str, str]) -> None:
+    def on_contents(self, answered: Answered, reasons: Mapping[str, str]) -> None:
         """The content of an answered response is known. reasons: of the resources refused."""
         sent = answered.sent
         if sent.generation <= 0 or sent.response is None:
             return
         if answered.error is None:
             if sent.type_url in self._quarantine.types:
-                self._work.put_nowait(partial(self._judged, sent, sent.response, {}))
+                self._work.put_nowait(partial(self._on_outcomes, sent, sent.response, {}))
         elif sent.type_url in WHOLE_STATE and reasons:
-            self._work.put_nowait(partial(self._judged, sent, sent.response, reasons))
+            self._work.put_nowait(partial(self._on_outcomes, sent, sent.response, reasons))
 
     async def run(self) -> None:
         """Do what answers give rise to, in their order; runs until it is cancelled."""
@@ -107,15 +107,15 @@ class Quarantining:
             try:
                 await work()
             except WireError as error:
-                # Envoy has judged the response; what can't be read of it is left as it is.
+                # Envoy has decided over the response; what can't be read of it is left as it is.
                 log.debug("a refused response can't be read", extra={"reason": str(error)})
 
-    async def _judged(self, sent: Sent, response: bytes, reasons: Mapping[str, str]) -> None:
+    async def _on_outcomes(self, sent: Sent, response: bytes, reasons: Mapping[str, str]) -> None:
         """Envoy has taken each resource of a response by itself, but for these."""
         resources = await resources_in(self._session.dialect, response)
         for each in resources:
             if each.name in reasons:
-                self._quarantine.refused(
+                self._quarantine.on_refusal(
                     sent.type_url,
                     each.name,
                     each.body,
@@ -124,7 +124,7 @@ class Quarantining:
                     build=build_of(self._session.node),
                 )
         good = {each.name: each.body for each in resources if each.name not in reasons}
-        self._quarantine.accepted(sent.type_url, good)
+        self._quarantine.on_acceptance(sent.type_url, good)
 
     # Writing to Envoy
 
@@ -140,7 +140,7 @@ class Quarantining:
         try:
             return await self._before(response)
         except WireError:
-            return (response,)  # Envoy judges it
+            return (response,)  # Envoy decides over it
 
     async def next_part(self, type_url: str) -> ToEnvoy | None:
         """Return the next part that waits of a type, which is about to be written."""
@@ -153,5 +153,5 @@ class Quarantining:
         removed = removed_of(dialect, response.raw)
         self._in_parts.renew(type_url, (*bodies, *removed))
         whole = type_url in WHOLE_STATE and not dialect.resources_are_wrapped
-        self._quarantine.sent(type_url, bodies, removed=removed, whole=whole)
+        self._quarantine.on_response(type_url, bodies, removed=removed, whole=whole)
         return await self._last_good.in_place_of(response, resources, removed)

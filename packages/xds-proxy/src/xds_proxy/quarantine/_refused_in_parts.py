@@ -55,7 +55,7 @@ class RefusedInParts:
         """Return whether Envoy has not answered all parts of a type."""
         return type_url in self._parts
 
-    def accepted(self, type_url: str) -> None:
+    def on_ack(self, type_url: str) -> None:
         """Envoy accepted a whole response: what it refused before counts no more."""
         self._done.pop(type_url, None)
 
@@ -106,21 +106,21 @@ class RefusedInParts:
                 )
                 if part is not None:
                     return part
-                parts.accepted()
+                parts.on_ack()
         return None
 
-    async def part_answered(self, type_url: str, part: InFlight, error: str | None) -> None:
+    async def on_part_answer(self, type_url: str, part: InFlight, error: str | None) -> None:
         """Envoy answered a part. error: why it refused it; None if it accepted it."""
         group, parts, then = part
         if then is not None:
             then()
         if error is None and not group.is_last_good:
-            self._quarantine.accepted(type_url, group.bodies)
+            self._quarantine.on_acceptance(type_url, group.bodies)
         if parts is None:
             return
         if error is None:
-            parts.accepted()
-        elif (bad := parts.refused(group, error)) is not None:
+            parts.on_ack()
+        elif (bad := parts.on_nack(group, error)) is not None:
             await self._bad(type_url, parts, bad, error)
         if parts.finished:
             if parts.generation == self._session.generation:
@@ -131,7 +131,7 @@ class RefusedInParts:
 
     async def _bad(self, type_url: str, parts: Parts, bad: Resource, reason: str) -> None:
         """One resource is known to be bad; if Envoy has none, it gets the last good one."""
-        self._quarantine.refused(
+        self._quarantine.on_refusal(
             type_url,
             bad.name,
             bad.body,
@@ -148,7 +148,7 @@ class RefusedInParts:
     def _tell(self, type_url: str, found: Mapping[str, str], versions: Mapping[str, str]) -> None:
         """Have the status name the bad resources of a refused response."""
         if found:
-            self._session.delivery_status.resources_refused(
+            self._session.delivery_status.on_resource_refusals(
                 type_url, found, versions, at=self._now()
             )
 

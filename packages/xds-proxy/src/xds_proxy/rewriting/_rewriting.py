@@ -82,14 +82,14 @@ class Rewriting:
         rewriters: Sequence[Rewriter],
         *,
         dialect: Dialect,
-        rewritten: Callable[[Rewrite, bytes], Awaitable[None]],
-        refused: Callable[[Rewrite, str], None],
+        on_rewrite: Callable[[Rewrite, bytes], Awaitable[None]],
+        on_refusal: Callable[[Rewrite, str], None],
     ) -> None:
-        """rewritten: called with a response as Envoy is to get it. refused: with the reason."""
+        """on_rewrite: called with a response as Envoy is to get it. on_refusal: with the reason."""
         self._rewriters = rewriters
         self._dialect = dialect
-        self._rewritten = rewritten
-        self._refused = refused
+        self._on_rewrite = on_rewrite
+        self._on_refusal = on_refusal
         self._of_type: dict[str, deque[Rewrite]] = {}
         self._changed = RewrittenResponses(dialect)
         self._again: asyncio.Queue[tuple[str, str]] = asyncio.Queue()
@@ -172,22 +172,22 @@ class Rewriting:
         if rewrite.superseded:
             return
         if work.cancelled():
-            self._refused(rewrite, "internal error (CancelledError)")
+            self._on_refusal(rewrite, "internal error (CancelledError)")
             return
         match work.exception():
             case None:
-                await self._rewritten(rewrite, work.result())
+                await self._on_rewrite(rewrite, work.result())
             case RewriteRefused() as error:
-                self._refused(rewrite, str(error) or "refused")
+                self._on_refusal(rewrite, str(error) or "refused")
             case WireError() as error:
-                self._refused(rewrite, f"the response is malformed: {error}")
+                self._on_refusal(rewrite, f"the response is malformed: {error}")
             case error:
                 log.error(
                     "a rewriter failed",
                     extra={"type_url": rewrite.peeked.type_url},
                     exc_info=error,
                 )
-                self._refused(rewrite, f"internal error ({type(error).__name__})")
+                self._on_refusal(rewrite, f"internal error ({type(error).__name__})")
 
     async def _rewrite(self, node: bytes, rewrite: Rewrite, *, after: Rewrite | None) -> bytes:
         if after is not None:

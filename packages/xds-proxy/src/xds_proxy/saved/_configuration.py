@@ -2,7 +2,7 @@
 
 Accepted responses wait until they are written, compressed; they are written a second after the
 first of them, and from then on so rarely that writing takes a twentieth of the time at most. All
-work on files and contents is done in a thread. What can't be saved is told, and costs Envoy
+work on files and contents is done in a thread. What can't be saved is logged, and costs Envoy
 nothing.
 """
 
@@ -27,7 +27,7 @@ from xds_proxy.protocol._resources import only_prolongs, resources_of
 from xds_proxy.protocol._shown import shown_names
 from xds_proxy.saved._directory import UnusableDirectory
 from xds_proxy.saved._file import FileList, UnusableFile
-from xds_proxy.saved._merging import Resources, merged
+from xds_proxy.saved._merging import Resources, merge
 from xds_proxy.saved._node import described_node
 from xds_proxy.saved._saved_status import SavedStatus, SavedType
 from xds_proxy.saved._store import NotSaved, Owner, Store, can_be_saved
@@ -118,7 +118,7 @@ class SavedConfiguration:
             self._files, self._loaded = None, False
         self._owner = Owner(facts, self._control_planes, envoy)
 
-    def accepted(
+    def on_acceptance(
         self,
         *,
         node: bytes,
@@ -141,7 +141,7 @@ class SavedConfiguration:
                 type_url, WaitingResponse(dialect, response, False, whole, keep, refused_names)
             )
 
-    def own_accepted(
+    def on_own_acceptance(
         self, *, node: bytes, dialect: Dialect, type_url: str, response: bytes
     ) -> None:
         """Save a response that the agent has accepted for itself; quick.
@@ -182,7 +182,7 @@ class SavedConfiguration:
         try:
             files = await self._call(partial(self._store.load, self._owner, now=self._clock.now()))
         except (UnusableFile, OSError) as error:
-            self._not_used(error)
+            self._on_unusable(error)
             return None
         self._files = files
         return None if files is None else _moment(files.current_at)
@@ -192,7 +192,7 @@ class SavedConfiguration:
         try:
             return await self._call(partial(self._store.resources, type_url))
         except (UnusableFile, OSError) as error:
-            self._not_used(error)
+            self._on_unusable(error)
             return None
 
     async def newest(self, type_url: str, node: bytes) -> Resources:
@@ -207,9 +207,9 @@ class SavedConfiguration:
             writes = self._writes
             unwritten = self._waiting.unwritten(type_url)
             try:
-                found = await self._call(partial(self._merged, type_url, unwritten))
+                found = await self._call(partial(self._merge, type_url, unwritten))
             except (UnusableFile, OSError, WireError) as error:
-                self._not_used(error)
+                self._on_unusable(error)
                 return {}
             if writes == self._writes:
                 return found
@@ -223,7 +223,7 @@ class SavedConfiguration:
         """Write what was accepted, for as long as this is not cancelled."""
         failures = _AGAIN.delays()
         while True:
-            await self._until_changed()
+            await self._wait_for_change()
             await self._clock.sleep(_SETTLE_S)
             begun = self._clock.monotonic()
             if await self.write():
@@ -246,14 +246,14 @@ class SavedConfiguration:
         waiting = self._waiting.begin()
         current_at = self._clock.now() if self._current else self._current_at
         try:
-            keep = {name: each[-1].kept() for name, each in waiting.items()}
+            keep = {name: each[-1].kept_names() for name, each in waiting.items()}
             work = partial(self._save, self._owner, waiting, keep, current_at or self._clock.now())
             files, withheld = await self._call(work)
         except (NotSaved, WireError) as error:
             await self._give_up(str(error))
             return True
         except (UnusableFile, OSError) as error:
-            self._failed("the configuration is not saved", _reason(error))
+            self._on_failure("the configuration is not saved", _reason(error))
             self._waiting.put_back()
             self._confirm = self._confirm or confirm
             self._changed.set()
@@ -269,7 +269,7 @@ class SavedConfiguration:
             self._waiting.written()
         self._files, self._problem = files, None
         self._writes += 1
-        self._tell_withheld(withheld)
+        self._log_withheld(withheld)
         return True
 
     async def end(self) -> None:
@@ -282,7 +282,7 @@ class SavedConfiguration:
 
     async def _give_up(self, reason: str) -> None:
         """Remove what is saved: it would be of no one moment any more, as changes are lost."""
-        self._failed("the configuration is not saved", reason)
+        self._on_failure("the configuration is not saved", reason)
         self._waiting.clear()
         self._files = None
         with suppress(UnusableFile, OSError):
@@ -302,11 +302,11 @@ class SavedConfiguration:
         saved = self._store.save(owner, changes, current_at=current_at)
         return saved.files, saved.withheld
 
-    def _merged(self, type_url: str, unwritten: Iterable[WaitingResponse]) -> Resources:
+    def _merge(self, type_url: str, unwritten: Iterable[WaitingResponse]) -> Resources:
         saved = self._store.resources(type_url) or {}
-        return merged(saved, "", [each.change(None) for each in unwritten]).resources
+        return merge(saved, "", [each.change(None) for each in unwritten]).resources
 
-    async def _until_changed(self) -> None:
+    async def _wait_for_change(self) -> None:
         """Wait for something to write; what is current is confirmed now and then."""
         every_s = self._config.max_age_s / _CONFIRMATIONS
         while not self._changed.is_set():
@@ -340,19 +340,19 @@ class SavedConfiguration:
                 timeout_s=None,
             )
 
-    def _not_used(self, error: Exception) -> None:
+    def _on_unusable(self, error: Exception) -> None:
         if isinstance(error, UnusableDirectory):
-            self._failed("configuration is neither saved nor used", _reason(error))
+            self._on_failure("configuration is neither saved nor used", _reason(error))
         else:
-            self._failed("saved configuration is not used", _reason(error))
+            self._on_failure("saved configuration is not used", _reason(error))
 
-    def _failed(self, message: str, reason: str) -> None:
+    def _on_failure(self, message: str, reason: str) -> None:
         if reason != self._problem:
             facts = {"directory": str(self._config.directory), "reason": reason}
             log.warning(message, extra=facts)
         self._problem = reason
 
-    def _tell_withheld(self, withheld: Mapping[str, tuple[str, ...]]) -> None:
+    def _log_withheld(self, withheld: Mapping[str, tuple[str, ...]]) -> None:
         for type_url, names in withheld.items():
             if names and names != self._withheld.get(type_url):
                 log.warning(

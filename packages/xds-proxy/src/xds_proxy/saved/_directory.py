@@ -114,7 +114,7 @@ class SavedDirectory:
             return True
         self.close()
         if create:
-            # Below it is told what is in its place.
+            # The error below says what is in its place.
             with suppress(FileExistsError, NotADirectoryError):
                 self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         try:

@@ -122,7 +122,7 @@ class Entry(NamedTuple):
 class FileList(NamedTuple):
     """The list of files: which belong together, and for whom and when they were saved.
 
-    owner: for whom, by what tells one workload and one mesh from another.
+    owner: for whom, by what distinguishes one workload and one mesh from another.
     control_planes: the addresses, any of which the configuration may come from.
     envoy: the version of the Envoy that accepted it, as it said itself; empty if it did not.
     current_at: until when it was known to be the control plane's newest; Unix time.

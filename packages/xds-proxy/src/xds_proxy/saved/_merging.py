@@ -1,4 +1,4 @@
-"""The resources that Envoy has, made of those that are saved and of the responses it accepted.
+"""The resources that Envoy has: those that are saved, merged with the responses it accepted.
 
 Pure functions. A response may have all resources of its type or some of them; delta says which are
 gone, and state of the world says it by leaving them out where a response has all.
@@ -59,7 +59,7 @@ class Merged(NamedTuple):
     withheld: tuple[str, ...]
 
 
-def merged(
+def merge(
     saved: Resources, version: str, changes: Iterable[Change], *, left_out: Iterable[str] = ()
 ) -> Merged:
     """Return the resources of a type after `changes`; raises WireError.
@@ -74,7 +74,7 @@ def merged(
         if change.replaces and not only_prolongs(change.response):
             resources = {name: each for name, each in resources.items() if name in change.refused}
             withheld = {name: None for name in withheld if name in change.refused}
-        for each in _named(change):
+        for each in _resources_with_names(change):
             if each.name in change.refused:
                 continue
             resource, has_time_to_live = _plain(each)
@@ -110,7 +110,7 @@ def _plain(resource: Resource) -> tuple[Resource, bool]:
     return resource, _TIME_TO_LIVE in scan(resource.more, _ONLY_TTL)
 
 
-def numbered(dialect: Dialect, response: bytes) -> bytes:
+def number_resources(dialect: Dialect, response: bytes) -> bytes:
     """Return a delta response with the same resources, whose names are their numbers."""
     resources = resources_of(dialect, response)
     return write_response(
@@ -124,6 +124,6 @@ def numbered(dialect: Dialect, response: bytes) -> bytes:
     )
 
 
-def _named(change: Change) -> Iterable[Resource]:
+def _resources_with_names(change: Change) -> Iterable[Resource]:
     """The resources with names; where two have one name, both count, and the last stays."""
     return (each for each in resources_of(change.dialect, change.response) if each.name)

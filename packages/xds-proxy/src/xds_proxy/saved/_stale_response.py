@@ -70,12 +70,12 @@ def stale_response(
         type_url=type_url,
         version=PREFIX + version,
         nonce=nonce,
-        resources=tuple(marked(found)),
+        resources=tuple(with_stale_versions(found)),
     )
     return StaleResponse(message, frozenset(each.name for each in found), tuple(missing))
 
 
-def marked(resources: Iterable[Resource]) -> Iterator[Resource]:
+def with_stale_versions(resources: Iterable[Resource]) -> Iterator[Resource]:
     """Yield resources with versions that no control plane takes for its own."""
     for each in resources:
         if each.version.startswith(PREFIX):

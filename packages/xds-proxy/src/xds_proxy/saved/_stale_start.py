@@ -71,14 +71,14 @@ class StaleStart:
             self._silent_since = wanted_at
         return self._silent_since
 
-    def answered(self) -> None:
+    def on_answer(self) -> None:
         """A control plane answers on one more stream."""
         self._answering += 1
         self._silent_since = None
         self.own_are_saved = False
         self.saved.answering(answers=True)
 
-    def lost(self) -> None:
+    def on_stream_end(self) -> None:
         """A stream on which a control plane answered has ended."""
         self._answering -= 1
         if not self._answering:
@@ -142,7 +142,7 @@ class Feeding:
 
     # Told by the stream
 
-    def requested(self, type_url: str, *, names_versions: bool) -> None:
+    def on_request(self, type_url: str, *, names_versions: bool) -> None:
         """Envoy has asked for a type. names_versions: it says that it has some of it."""
         if type_url in self._answered_types:
             return
@@ -155,35 +155,35 @@ class Feeding:
             self._wanted_at = self._stale.clock.monotonic()
         self._wake.set()
 
-    def upstream_opened(self) -> None:
+    def on_upstream_open(self) -> None:
         """There is an upstream stream, which has been told what Envoy asks for and has."""
         self._opened_at = self._stale.clock.monotonic()
         self.told_less = False
         self._wake.set()
 
-    def upstream_answered(self) -> None:
+    def on_upstream_answer(self) -> None:
         """The upstream stream has its first response."""
         self._upstream_answers = True
         self._feeds = False
-        self._stale.answered()
+        self._stale.on_answer()
 
-    def upstream_ended(self) -> None:
+    def on_upstream_end(self) -> None:
         """There is no upstream stream any more."""
         self._opened_at = None
         if self._upstream_answers:
             self._upstream_answers = False
             self._wanted_at = self._stale.clock.monotonic()
-            self._stale.lost()
+            self._stale.on_stream_end()
         self._wake.set()
 
-    def sent(self, type_url: str) -> None:
+    def on_response(self, type_url: str) -> None:
         """Envoy gets a response of the control plane's."""
         self._answered_types.add(type_url)
         known = self._types.pop(type_url, None)
         if known is not None and known.is_stale and not self.types:
             log.info("the control plane's configuration has replaced the saved one")
 
-    def answered(self) -> None:
+    def on_answer(self) -> None:
         """Envoy has accepted or refused a response from saved configuration, or won't get it."""
         self._unanswered = max(0, self._unanswered - 1)
         if not self._unanswered:
@@ -198,7 +198,7 @@ class Feeding:
             if known.is_stale and self._subscription(type_url) != frozenset()
         )
 
-    async def settled(self) -> None:
+    async def wait_settled(self) -> None:
         """Wait until Envoy has answered what it got, so that it is known what it has."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_ANSWERS_S):

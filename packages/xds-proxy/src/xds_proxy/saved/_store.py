@@ -16,10 +16,10 @@ from mesh_protowire import WireError
 from xds_proxy._config import SavedConfig
 from xds_proxy.protocol._dialect import DELTA
 from xds_proxy.protocol._resources import Resource, resources_of, write_response
-from xds_proxy.protocol._shown import NAME, shortened
+from xds_proxy.protocol._shown import NAME, shorten
 from xds_proxy.saved._directory import SavedDirectory
 from xds_proxy.saved._file import Encoded, Entry, FileList, UnusableFile, decode, encode
-from xds_proxy.saved._merging import Change, Merged, Resources, merged
+from xds_proxy.saved._merging import Change, Merged, Resources, merge
 
 LIST = "configuration.list"
 _MAX_LIST_BYTES = 1 << 20
@@ -124,8 +124,8 @@ class Store:
         types = dict(before.types) if before is not None else {}
         withheld: dict[str, tuple[str, ...]] = {}
         for type_url, accepted in changes.items():
-            outcome = self._merged(type_url, accepted)
-            entry, file = _encoded(type_url, outcome)
+            outcome = self._merge(type_url, accepted)
+            entry, file = _encode(type_url, outcome)
             withheld[type_url] = self._withheld[type_url] = outcome.withheld
             if types.get(type_url) != entry:
                 types[type_url], written[type_url] = entry, file
@@ -185,16 +185,16 @@ class Store:
         except (UnusableFile, WireError) as error:
             raise UnusableFile(f"{entry.file}: {error}") from error
 
-    def _merged(self, type_url: str, accepted: Sequence[Change]) -> Merged:
+    def _merge(self, type_url: str, accepted: Sequence[Change]) -> Merged:
         whole = [i for i, change in enumerate(accepted) if change.replaces and not change.refused]
         if whole:
             self._known.add(type_url)
-            return merged({}, "", accepted[whole[-1] :])
+            return merge({}, "", accepted[whole[-1] :])
         entry = None if self._files is None else self._files.types.get(type_url)
         saved: Resources = {}
         if entry is not None:
             saved = {resource.name: resource for resource in self._read(type_url, entry)}
-        outcome = merged(
+        outcome = merge(
             saved,
             "" if entry is None else entry.version,
             accepted,
@@ -209,7 +209,7 @@ class Store:
             if missing:
                 raise NotSaved(
                     f"Envoy has {len(missing)} resources of {type_url} that came before, such as"
-                    f" {shortened(min(missing), NAME)!r}"
+                    f" {shorten(min(missing), NAME)!r}"
                 )
         self._known.add(type_url)
         return outcome
@@ -236,7 +236,7 @@ def can_be_saved(type_url: str) -> bool:
     return not name.endswith(".Secret") and _TYPE_NAME.fullmatch(name) is not None
 
 
-def _encoded(type_url: str, outcome: Merged) -> tuple[Entry, Encoded]:
+def _encode(type_url: str, outcome: Merged) -> tuple[Entry, Encoded]:
     resources = sorted(outcome.resources.values())
     body = (
         write_response(DELTA, type_url="", version="", nonce="", resources=(resource,))

@@ -8,7 +8,7 @@ from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from xds_proxy.protocol._dialect import DELTA, Dialect
-from xds_proxy.saved._merging import Change, numbered
+from xds_proxy.saved._merging import Change, number_resources
 
 _COMPRESSED_FROM = 1 << 16
 
@@ -39,10 +39,10 @@ class WaitingResponse(NamedTuple):
         response = zlib.decompress(self.response) if self.compressed else self.response
         dialect = self.dialect
         if self.own:
-            response, dialect = numbered(dialect, response), DELTA
+            response, dialect = number_resources(dialect, response), DELTA
         return Change(dialect, response, self.replaces, keep, self.refused)
 
-    def kept(self) -> AbstractSet[str] | None:
+    def kept_names(self) -> AbstractSet[str] | None:
         """Return the names that Envoy has now; None if that is not known, or all."""
         return None if self.keep is None else self.keep()
 

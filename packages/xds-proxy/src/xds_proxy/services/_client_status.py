@@ -37,7 +37,7 @@ _METHODS = frozenset({f"{_SERVICE}FetchClientStatus", f"{_SERVICE}StreamClientSt
 _MOST_CALLS = 8
 _MOST_REQUEST_BYTES = 64 * 1024
 _FEW = 1000
-"""So many resources are told on the event loop; more in a thread."""
+"""So many resources are described on the event loop; more in a thread."""
 
 
 class ClientStatusHandler(GenericRpcHandler):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from mesh_protowire import WireError, bytes_field, number_of, scan, string_field, text, varint_field
-from xds_proxy.protocol._shown import NAME, shortened
+from xds_proxy.protocol._shown import NAME, shorten
 from xds_proxy.session._held import Held
 from xds_proxy.status._acks_and_nacks import RefusedResource, TypeStatus
 
@@ -140,7 +140,7 @@ def _entries(client: Client) -> Iterator[bytes]:
         updated: dict[float, bytes] = {}
         had: dict[str, Held] = {}
         for full_name, each in held.items():
-            name = shortened(full_name, NAME)
+            name = shorten(full_name, NAME)
             if name in refused:
                 had[name] = each
                 continue
@@ -150,20 +150,20 @@ def _entries(client: Client) -> Iterator[bytes]:
                 (
                     begin,
                     string_field(_NAME, name),
-                    string_field(_VERSION, shortened(each.version, NAME)),
+                    string_field(_VERSION, shorten(each.version, NAME)),
                     updated[each.at],
                 )
             )
         for name, refusal in refused.items():
-            yield begin + _refused(name, had.get(name), refusal)
+            yield begin + _write_refused(name, had.get(name), refusal)
         awaited = _states(_NOT_SENT, _REQUESTED)
         for full_name in sorted(client.requested.get(type_url, ())):
-            name = shortened(full_name, NAME)
+            name = shorten(full_name, NAME)
             if full_name not in held and name not in refused and name not in ("", "*"):
                 yield begin + string_field(_NAME, name) + awaited
 
 
-def _refused(name: str, held: Held | None, refusal: RefusedResource) -> bytes:
+def _write_refused(name: str, held: Held | None, refusal: RefusedResource) -> bytes:
     """A resource whose newest version was refused; the version is the one that Envoy has."""
     failure = (
         bytes_field(_ATTEMPT, _timestamp(refusal.since.timestamp()))
@@ -172,7 +172,7 @@ def _refused(name: str, held: Held | None, refusal: RefusedResource) -> bytes:
     )
     parts = [string_field(_NAME, name)]
     if held is not None:
-        parts.append(string_field(_VERSION, shortened(held.version, NAME)))
+        parts.append(string_field(_VERSION, shorten(held.version, NAME)))
         parts.append(bytes_field(_LAST_UPDATED, _timestamp(held.at)))
     return b"".join((*parts, _states(_ERROR, _NACKED), bytes_field(_ERROR_STATE, failure)))
 

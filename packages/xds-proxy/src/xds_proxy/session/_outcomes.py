@@ -8,7 +8,7 @@ from xds_proxy.session._unanswered import Sent
 
 
 class TooMuchError(Exception):
-    """A client subscribes to more than the relay keeps for one stream; the text tells the bound."""
+    """A client subscribes to more than the relay keeps for one stream; the text names the bound."""
 
 
 class Answered(NamedTuple):

@@ -1,6 +1,6 @@
 """Which resources of a response Envoy refused, found in the words of its refusal.
 
-A NACK is of a whole response; only its text tells which resources are at fault. For clusters and
+A NACK is of a whole response; only its text says which resources are at fault. For clusters and
 listeners Envoy tries each one, and names each that failed with its reason, as in
 `Error adding/updating cluster(s) a: ..., b: ...`. Of other types the text may name a resource, or
 none.
@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from xds_proxy.protocol._shown import shortened
+from xds_proxy.protocol._shown import shorten
 
 _FAR_TOO_SHORT = 3
 _ENDS = frozenset(" \t\r\n'\",;()[]{}<>=")
@@ -26,7 +26,7 @@ _STARTS = re.compile(r"(?:\(s\)|,|\n|;)[ \t]*|\A[ \t]*")
 
 
 def refused_resources(names: Iterable[str], error: str) -> Mapping[str, str]:
-    """Return the reason for each refused resource; empty if it cannot be told which they are.
+    """Return the reason for each refused resource; empty if it is not known which they are.
 
     names: the resources of the refused response. error: Envoy's words.
     """
@@ -34,9 +34,9 @@ def refused_resources(names: Iterable[str], error: str) -> Mapping[str, str]:
     known.discard("")
     if len(known) > 1 and len(error) > _LONGEST:
         return {}  # what is left out of it here would count as accepted
-    if listed := _listed(known, error):
+    if listed := _read_list(known, error):
         return listed
-    shown = shortened(error)
+    shown = shorten(error)
     found = [
         name
         for name in _perhaps_in(known, error)
@@ -60,7 +60,7 @@ def _perhaps_in(known: set[str], error: str) -> Iterable[str]:
     return known & (words | {word.rstrip(":.") for word in words})
 
 
-def _listed(known: set[str], error: str) -> dict[str, str]:
+def _read_list(known: set[str], error: str) -> dict[str, str]:
     """Return what stands behind `NAME: ` in a list of failures."""
     places: list[tuple[int, int, str]] = []
     for start in _STARTS.finditer(error):
@@ -77,7 +77,7 @@ def _listed(known: set[str], error: str) -> dict[str, str]:
     reasons: dict[str, str] = {}
     for number, (_, begin, name) in enumerate(places):
         until = places[number + 1][0] if number + 1 < len(places) else len(error)
-        reasons.setdefault(name, shortened(error[begin:until].strip(" \t\r\n,;") or error))
+        reasons.setdefault(name, shorten(error[begin:until].strip(" \t\r\n,;") or error))
     return reasons
 
 

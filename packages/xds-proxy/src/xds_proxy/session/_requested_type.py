@@ -24,12 +24,12 @@ class RequestedType:
         self.subscription: Subscription = subscription(dialect, type_url)
         self.held = HeldResources()
         self.had_some = False
-        """Envoy had some of it before this stream; which, delta alone tells."""
+        """Envoy had some of it before this stream; which, delta alone says."""
         self.current: Sent | None = None
         """The response that Envoy answered last: state of the world repeats its nonce."""
 
     def versions(self, on_the_way: OnTheWay) -> Mapping[str, str]:
-        """Return what Envoy has, as delta tells a new stream; empty in state of the world.
+        """Return what Envoy has, as delta says on a new stream; empty in state of the world.
 
         The version is empty where Envoy may have another by the time that the stream is answered.
         """
@@ -39,7 +39,7 @@ class RequestedType:
         held = self.held.versions
         if self.type_url not in on_the_way:
             return held
-        asked.answered()
+        asked.on_answer()
         coming = on_the_way[self.type_url]
         if coming is None:
             return dict.fromkeys(held, "")

@@ -57,7 +57,7 @@ class Session:
         self._unanswered = Unanswered(max_unanswered_bytes)
         self._subscription_bytes = 0
 
-    def subscribed(self, type_url: str) -> bool:
+    def is_subscribed(self, type_url: str) -> bool:
         """Return whether Envoy has asked for resources of a type."""
         return type_url in self._types
 
@@ -78,7 +78,7 @@ class Session:
         if known is None:
             known = self._new_type(type_url, raw, request)
         self._note_subscription(known, raw, request)
-        answered = self._unanswered.answered(type_url, request.nonce) if request.nonce else []
+        answered = self._unanswered.on_answer(type_url, request.nonce) if request.nonce else []
         if self.dialect is DELTA:
             # Each has an answer of its own, but for those that came before Envoy asked for any.
             answered = answered[-1:]
@@ -108,11 +108,11 @@ class Session:
             reasons = refused_resources(versions, answered.error)
             is_part = answered.sent.generation < 0 and type_url not in WHOLE_STATE
             if is_part and len(versions) > 1:
-                return {}  # smaller parts will tell
+                return {}  # smaller parts will show
             if not self._comes_again(answered.sent):
-                self.delivery_status.resources_refused(type_url, reasons, versions, at=at)
+                self.delivery_status.on_resource_refusals(type_url, reasons, versions, at=at)
             if type_url not in WHOLE_STATE or not reasons:
-                # Envoy has got to some of the others, or to none, and does not tell.
+                # Envoy has got to some of the others, or to none, and does not say.
                 if self.dialect is DELTA:
                     others = {name: each for name, each in versions.items() if name not in reasons}
                     known.held.doubt(others, at=at)
@@ -126,7 +126,7 @@ class Session:
 
     # From upstream
 
-    def upstream_opened(self, on_the_way: OnTheWay = _NOTHING) -> list[tuple[str, bytes]]:
+    def on_upstream_open(self, on_the_way: OnTheWay = _NOTHING) -> list[tuple[str, bytes]]:
         """There is a new upstream stream.
 
         Returns the requests that subscribe anew, each with its type URL, in Envoy's order.
@@ -157,7 +157,7 @@ class Session:
             requests[0] = type_url, self._with_node(first)
         return requests
 
-    def upstream_ended(self) -> None:
+    def on_upstream_end(self) -> None:
         """The upstream stream has ended."""
         self.is_open = False
 
@@ -169,12 +169,12 @@ class Session:
         """
         known = self._types.get(peeked.type_url)
         if known is not None and isinstance(known.subscription, DeltaSubscription):
-            known.subscription.answered()
+            known.subscription.on_answer()
         nonce = self._distinct_nonce(known, peeked, generation)
         if nonce:
             self._unanswered.add(Sent(raw, peeked, generation=generation, shown=nonce))
         if generation >= 0:
-            self.delivery_status.response_sent(
+            self.delivery_status.on_response(
                 peeked.type_url,
                 peeked.version,
                 at=self._now(),
@@ -191,11 +191,11 @@ class Session:
 
     def unanswered_of(self, type_url: str) -> tuple[Sent, ...]:
         """Return the responses of a type that Envoy has not answered, the oldest first."""
-        return tuple(self._unanswered.of(type_url))
+        return tuple(self._unanswered.of_type(type_url))
 
     def newest_sent(self, type_url: str) -> Sent | None:
         """Return the newest response of a type that Envoy has not answered."""
-        unanswered = self._unanswered.of(type_url)
+        unanswered = self._unanswered.of_type(type_url)
         return unanswered[-1] if unanswered else None
 
     def refusal(self, peeked: Response, error: str, *, generation: int) -> bytes | None:
@@ -204,10 +204,10 @@ class Session:
         Returns the NACK; None if the stream that it came from has ended.
         """
         at = self._now()
-        self.delivery_status.response_sent(
+        self.delivery_status.on_response(
             peeked.type_url, peeked.version, at=at, control_plane=peeked.control_plane
         )
-        self.delivery_status.refused(peeked.type_url, peeked.version, error, at=at)
+        self.delivery_status.on_nack(peeked.type_url, peeked.version, error, at=at)
         if not self.is_open or generation != self.generation:
             return None
         known = self._types.get(peeked.type_url)
@@ -246,7 +246,7 @@ class Session:
             return True
         return any(
             name == each
-            for sent in self._unanswered.of(type_url)
+            for sent in self._unanswered.of_type(type_url)
             if sent.response is not None
             for each, _ in names_of(self.dialect, sent.response)
         )
@@ -268,13 +268,13 @@ class Session:
         asked = known.subscription
         before = asked.size
         if isinstance(asked, DeltaSubscription):
-            known.held.discard(asked.unsubscribed(raw, request))
+            known.held.discard(asked.find_unsubscribed(raw, request))
             had_all = asked.wildcard
-            asked.note(raw, request)
+            asked.on_request(raw, request)
             if had_all and not asked.wildcard:
                 known.held.filter(asked.subscribes_to)
         else:
-            asked.note(raw, request)
+            asked.on_request(raw, request)
         self._subscription_bytes += asked.size - before
         if self._subscription_bytes > self._max_subscription_bytes:
             raise TooMuchError(
@@ -286,7 +286,7 @@ class Session:
         if len(self._types) >= _MAX_TYPES:
             raise TooMuchError(f"one stream asks for more than {_MAX_TYPES} types of resources")
         known = self._types[type_url] = RequestedType(self.dialect, type_url)
-        self.delivery_status.type_requested(type_url, names_versions=request.names_versions)
+        self.delivery_status.on_request(type_url, names_versions=request.names_versions)
         known.had_some = request.names_versions
         if self.dialect is DELTA and request.names_versions:
             known.held.add(held_versions(raw, request), at=self._now())
@@ -297,9 +297,9 @@ class Session:
         if sent.generation < 0:
             pass  # the whole response was refused
         elif error is None:
-            self.delivery_status.accepted(sent.type_url, sent.version, at=at)
+            self.delivery_status.on_ack(sent.type_url, sent.version, at=at)
         elif not self._comes_again(sent):
-            self.delivery_status.refused(sent.type_url, sent.version, error, at=at)
+            self.delivery_status.on_nack(sent.type_url, sent.version, error, at=at)
         return Answered(sent=sent, error=error, request=raw)
 
     def _comes_again(self, sent: Sent) -> bool:
@@ -326,15 +326,15 @@ class Session:
             if not asked.wildcard:
                 versions = {name: v for name, v in versions.items() if asked.subscribes_to(name)}
             known.held.add(versions, at=at)
-            self.delivery_status.resources_accepted(type_url, (*versions, *removed))
+            self.delivery_status.on_resource_acceptance(type_url, (*versions, *removed))
         elif type_url in WHOLE_STATE:
             known.held.replace(versions, besides=refused, at=at)
-            self.delivery_status.resources_accepted(type_url, None, besides=refused)
+            self.delivery_status.on_resource_acceptance(type_url, None, besides=refused)
         else:
             known.held.add(versions, at=at)
             if isinstance(asked, SotwSubscription):
                 known.held.prune(asked.names)
-            self.delivery_status.resources_accepted(type_url, (*versions, ""))
+            self.delivery_status.on_resource_acceptance(type_url, (*versions, ""))
 
     def _upstream_request(
         self, known: RequestedType, raw: bytes, request: Request, answered: list[Sent]
@@ -342,7 +342,7 @@ class Session:
         """Return what the upstream stream gets of a request."""
         if not self.is_open:
             return None
-        meant = answered[-1] if answered else self._repeated(known, request.nonce)
+        meant = answered[-1] if answered else self._find_repeated(known, request.nonce)
         if meant is None:
             # Of a nonce that is not known, one stream alone can be the source.
             stale = bool(request.nonce) and self.generation > 1
@@ -351,14 +351,14 @@ class Session:
         if stale:
             change = known.subscription.change(raw, request)
             if change is not None:
-                known.subscription.passed_on(raw)
+                known.subscription.on_forward(raw)
             return change
-        known.subscription.passed_on(raw)
+        known.subscription.on_forward(raw)
         if meant is None or meant.nonce == meant.shown:
             return raw
         return raw + bytes_field(self.dialect.request_nonce, meant.nonce.encode())
 
-    def _repeated(self, known: RequestedType, nonce: str) -> Sent | None:
+    def _find_repeated(self, known: RequestedType, nonce: str) -> Sent | None:
         """Return the answered response whose nonce a changed subscription repeats."""
         current = known.current
         return current if current is not None and nonce and current.shown == nonce else None
@@ -373,7 +373,7 @@ class Session:
         """
         if self.dialect is DELTA or not peeked.nonce:
             return peeked.nonce
-        unanswered = self._unanswered.of(peeked.type_url)
+        unanswered = self._unanswered.of_type(peeked.type_url)
         taken = {sent.shown for sent in unanswered if sent.generation != generation}
         current = known.current if known is not None else None
         if current is not None and current.generation != generation:

@@ -16,10 +16,10 @@ _ENTRY = frozenset({_ENTRY_KEY, _ENTRY_VALUE})
 class Subscription(Protocol):
     """The subscription to one type on one stream of Envoy's; synchronous, does no I/O."""
 
-    def note(self, raw: bytes, request: Request) -> None:
+    def on_request(self, raw: bytes, request: Request) -> None:
         """Envoy sent a request of this type."""
 
-    def passed_on(self, raw: bytes) -> None:
+    def on_forward(self, raw: bytes) -> None:
         """The upstream stream got this request of Envoy's, or the subscription that is in it."""
 
     def again(self, held: Mapping[str, str]) -> bytes | None:
@@ -61,26 +61,28 @@ class SotwSubscription:
 
     def __init__(self) -> None:
         self._newest = b""
-        self._told: bytes | None = None
+        self._forwarded: bytes | None = None
         self._named_resources = False
 
-    def note(self, raw: bytes, request: Request) -> None:
+    def on_request(self, raw: bytes, request: Request) -> None:
         self._newest = raw
         if not self._named_resources and _has_more(raw, request):
             self._named_resources = _names_resources(raw)
 
-    def passed_on(self, raw: bytes) -> None:
-        self._told = raw
+    def on_forward(self, raw: bytes) -> None:
+        self._forwarded = raw
 
     def again(self, held: Mapping[str, str]) -> bytes | None:  # noqa: ARG002 - it has a version
-        self._told = self._newest
+        self._forwarded = self._newest
         if self._named_resources and not _names_resources(self._newest):
             # On a new stream, a request without names would subscribe to all resources.
             return None
         return without(self._newest, self._ANSWER)
 
     def change(self, raw: bytes, request: Request) -> bytes | None:  # noqa: ARG002
-        if self._told is not None and self._without_answer(self._told) == self._without_answer(raw):
+        if self._forwarded is not None and self._without_answer(
+            self._forwarded
+        ) == self._without_answer(raw):
             return None
         return without(raw, self._ANSWER)
 
@@ -126,7 +128,7 @@ class DeltaSubscription:
         """Whether all resources are subscribed to."""
         return self._all_without_saying_so or _WILDCARD in self._names
 
-    def note(self, raw: bytes, request: Request) -> None:
+    def on_request(self, raw: bytes, request: Request) -> None:
         subscribed = self._at(raw, request, DELTA.request_subscribe)
         unsubscribed = self._at(raw, request, DELTA.request_unsubscribe)
         self._requests += 1
@@ -144,7 +146,7 @@ class DeltaSubscription:
                 del self._names[name]
                 self._size -= len(name)
 
-    def unsubscribed(self, raw: bytes, request: Request) -> list[str]:
+    def find_unsubscribed(self, raw: bytes, request: Request) -> list[str]:
         """Return the names that a request takes away for good: not those of a wildcard's."""
         if self.wildcard:
             return []
@@ -160,10 +162,10 @@ class DeltaSubscription:
     def names(self) -> frozenset[str]:
         return frozenset(self._names)
 
-    def passed_on(self, raw: bytes) -> None:
+    def on_forward(self, raw: bytes) -> None:
         """Each request is a change; there is nothing to compare the next one with."""
 
-    def answered(self) -> None:
+    def on_answer(self) -> None:
         """Envoy has a response: its first request no longer says what it has."""
         self._only = None
 

@@ -50,7 +50,7 @@ class Unanswered:
         """The bytes of responses that are kept."""
         return self._bytes
 
-    def of(self, type_url: str) -> deque[Sent]:
+    def of_type(self, type_url: str) -> deque[Sent]:
         """Return those of a type, the oldest first."""
         return self._types.get(type_url) or deque()
 
@@ -73,7 +73,7 @@ class Unanswered:
         if self._bytes > _OLDER_BYTES:
             self._limit_content()
 
-    def answered(self, type_url: str, nonce: str) -> list[Sent]:
+    def on_answer(self, type_url: str, nonce: str) -> list[Sent]:
         """Return the responses that a request with this nonce answers; its own is the last.
 
         Of several responses in a row, state of the world allows to answer the last one alone.

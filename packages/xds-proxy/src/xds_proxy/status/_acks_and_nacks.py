@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from xds_proxy.protocol._shown import NAME, shortened
+from xds_proxy.protocol._shown import NAME, shorten
 
 _MAX_TYPES = 1024
 _MAX_REFUSED = 256
@@ -24,7 +24,7 @@ _MAX_REFUSED = 256
 class RefusedResource(NamedTuple):
     """A resource whose newest version Envoy, or an interceptor, refused.
 
-    name: empty if the refusal does not tell which resource of the response is at fault.
+    name: empty if the refusal does not say which resource of the response is at fault.
     version: of the response in state of the world, of the resource in delta.
     reason: in the refuser's words.
     since: when it was first refused, without having been accepted since (UTC).
@@ -91,18 +91,18 @@ class _Delivery:
         self.refused_before: dict[str, float] = {}
         """Since when resources were refused whose refusal may come again."""
 
-    def shown(self) -> TypeStatus:
+    def status(self) -> TypeStatus:
         refused = tuple(
             RefusedResource(
-                shortened(name, NAME), shortened(each.version, NAME), each.reason, _utc(each.since)
+                shorten(name, NAME), shorten(each.version, NAME), each.reason, _utc(each.since)
             )
             for name, each in self.refused.items()
         )
         return TypeStatus(
-            version=shortened(self.version, NAME),
+            version=shorten(self.version, NAME),
             acked=self.acked,
             nack=self.nack if refused else None,
-            in_use=None if self.in_use is None else shortened(self.in_use, NAME),
+            in_use=None if self.in_use is None else shorten(self.in_use, NAME),
             at=_utc(self.at),
             control_plane=self.control_plane,
             refused=refused,
@@ -132,7 +132,7 @@ class DeliveryStatus:
     @property
     def types(self) -> Mapping[str, TypeStatus]:
         """The delivery status of each type at this moment."""
-        return MappingProxyType({url: each.shown() for url, each in self._types.items()})
+        return MappingProxyType({url: each.status() for url, each in self._types.items()})
 
     def version_in_use(self, type_url: str) -> str:
         """Return the last accepted version of a type; empty before the first."""
@@ -144,7 +144,7 @@ class DeliveryStatus:
         known = self._types.get(type_url)
         return known.refused if known else ()
 
-    def type_requested(self, type_url: str, *, names_versions: bool) -> None:
+    def on_request(self, type_url: str, *, names_versions: bool) -> None:
         """A request came. names_versions: it names the versions that Envoy has of the type."""
         if type_url in self._requested or len(self._requested) >= _MAX_TYPES:
             return
@@ -152,7 +152,7 @@ class DeliveryStatus:
         if not names_versions:
             self._types.pop(type_url, None)
 
-    def response_sent(
+    def on_response(
         self, type_url: str, version: str, *, at: float, control_plane: str = ""
     ) -> None:
         """A response was sent to Envoy, or given to an interceptor."""
@@ -166,32 +166,32 @@ class DeliveryStatus:
         known.at = at
         known.control_plane = control_plane
 
-    def accepted(self, type_url: str, version: str, *, at: float) -> None:
-        """A response was accepted. `resources_accepted` tells later what was in it."""
+    def on_ack(self, type_url: str, version: str, *, at: float) -> None:
+        """A response was accepted. `on_resource_acceptance` says later what was in it."""
         known = self._types.get(type_url)
         if known is not None:
             known.acked = known.acked or known.version == version
             known.in_use = version
             known.at = at
 
-    def refused(self, type_url: str, version: str, reason: str, *, at: float) -> None:
-        """A response was refused. `resources_refused` may tell later what in it is at fault."""
+    def on_nack(self, type_url: str, version: str, reason: str, *, at: float) -> None:
+        """A response was refused. `on_resource_refusals` may say later what in it is at fault."""
         known = self._types.get(type_url)
         if known is None:
             return
         if known.version == version:
             known.acked = False
-        reason = shortened(reason)
+        reason = shorten(reason)
         known.at = at
         known.nack = reason
         _refuse(known, "", _Refusal(version, reason, at, frozenset()))
 
-    def resources_refused(
+    def on_resource_refusals(
         self, type_url: str, reasons: Mapping[str, str], versions: Mapping[str, str], *, at: float
     ) -> None:
         """The refusal of a response concerns these resources of it.
 
-        reasons: by name; empty if it cannot be told which are at fault. versions: of all resources
+        reasons: by name; empty if it is not known which are at fault. versions: of all resources
         in the response.
         """
         known = self._types.get(type_url)
@@ -203,7 +203,7 @@ class DeliveryStatus:
             return
         known.refused.pop("", None)
         for name, reason in reasons.items():
-            why = shortened(reason)
+            why = shorten(reason)
             _refuse(known, name, _Refusal(versions.get(name, ""), why, at, frozenset()))
 
     def refusals_come_again(self) -> None:
@@ -213,7 +213,7 @@ class DeliveryStatus:
                 known.refused_before = {name: each.since for name, each in known.refused.items()}
                 known.refused.clear()
 
-    def resources_accepted(
+    def on_resource_acceptance(
         self, type_url: str, names: Iterable[str] | None, *, besides: Collection[str] = ()
     ) -> None:
         """These resources were accepted or are gone; None: all of the type, `besides` some."""
@@ -229,7 +229,7 @@ class DeliveryStatus:
 
 
 def _refuse(known: _Delivery, name: str, refusal: _Refusal) -> None:
-    """Note a refusal as the newest; one that was in force before tells since when."""
+    """Note a refusal as the newest; one that was in force before says since when."""
     before = known.refused.pop(name, None)
     if len(known.refused) >= _MAX_REFUSED:
         del known.refused[next(iter(known.refused))]

@@ -77,7 +77,7 @@ class Reachability:
         self._settle()
         return None if self._connected else self._reason
 
-    def answered(self) -> None:
+    def on_answer(self) -> None:
         """The control plane sent a response on the leading stream."""
         self._settle()
         self._lost_at = None
@@ -97,12 +97,12 @@ class Reachability:
             failures.ended(self._address, silently=True)
         self._change(connected=True, at=self._now())
 
-    def failed(self, reason: str, *, leading: bool) -> None:
+    def on_failure(self, reason: str, *, leading: bool) -> None:
         """A stream ended before the control plane's first answer."""
         self._counters.connection_failures += 1
         self._fails(reason, "cannot reach the control plane", leading=leading)
 
-    def ended(self, code: grpc.StatusCode, details: str, *, leading: bool) -> None:
+    def on_end(self, code: grpc.StatusCode, details: str, *, leading: bool) -> None:
         """The control plane, or the connection to it, ended a stream after its first answer."""
         facts = {"address": self._address, "status": code.name, "reason": details}
         ordinary = code in _ORDINARY_ENDS
@@ -127,7 +127,7 @@ class Reachability:
         message = "the control plane does not read, its stream is ended"
         self._fails(reason, message, leading=leading, at_once=True)
 
-    def malformed(self, reason: str, *, leading: bool) -> None:
+    def on_malformed(self, reason: str, *, leading: bool) -> None:
         """The relay ended a stream for a response that it could not read."""
         self._counters.control_plane_failed += 1
         message = "the control plane sent a malformed response, its stream is ended"

@@ -73,7 +73,7 @@ class UpstreamEnd(msgspec.Struct, frozen=True, kw_only=True):
     failure: str | None = None
 
 
-def malformed(what: str, error: WireError) -> End:
+def malformed_end(what: str, error: WireError) -> End:
     """Return the end of a stream on which a message could not be read."""
     if isinstance(error, BeyondLimit):
         details = f"{what} is beyond a limit of the agent's relay: {error}"

@@ -18,7 +18,7 @@ from typing import Generic, Protocol, TypeVar
 
 
 class EnvoyStream(Protocol):
-    """A stream that is told whether it leads. process: of the Envoy; None if it is unknown."""
+    """A stream that gets to know whether it leads. process: of the Envoy; None if it is unknown."""
 
     @property
     def process(self) -> int | None: ...

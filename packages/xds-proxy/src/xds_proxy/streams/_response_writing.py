@@ -92,9 +92,9 @@ class ResponseWriting:
         raw, peeked, generation, shown = response
         type_url, session = peeked.type_url, self._session
         if self._feeding is not None and generation:
-            self._feeding.sent(type_url)
+            self._feeding.on_response(type_url)
         message = session.response(raw, peeked, generation=generation, shown=shown)
-        self._observation.response_arrived(session, type_url, session.newest_sent(type_url))
+        self._observation.on_response(session, type_url, session.newest_sent(type_url))
         try:
             await self._writer.write(self._envoy, message)
         except grpc.aio.InternalError:

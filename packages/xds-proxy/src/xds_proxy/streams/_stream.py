@@ -27,7 +27,7 @@ from xds_proxy.saved._stale_start import Feeding
 from xds_proxy.session._outcomes import TooMuchError
 from xds_proxy.session._session import Session
 from xds_proxy.status._acks_and_nacks import DeliveryStatus
-from xds_proxy.streams._ends import Cause, End, FirstEnd, Side, UpstreamEnd, malformed
+from xds_proxy.streams._ends import Cause, End, FirstEnd, Side, UpstreamEnd, malformed_end
 from xds_proxy.streams._response_queue import ResponseQueue
 from xds_proxy.streams._response_writing import ResponseWriting
 from xds_proxy.streams._surroundings import Surroundings
@@ -80,8 +80,8 @@ class Stream:
         self._rewriting = Rewriting(
             around.rewriters,
             dialect=dialect,
-            rewritten=self._rewritten,
-            refused=self._rewrite_refused,
+            on_rewrite=self._on_rewrite,
+            on_refusal=self._on_rewrite_refusal,
         )
         self._feeding: Feeding | None = None
         if around.stale_start is not None:
@@ -155,7 +155,7 @@ class Stream:
         if upstream is None or not upstream.has_answer or self._end.has_come:
             self._around.reachability.no_answer_yet()
         else:
-            self._around.reachability.answered()
+            self._around.reachability.on_answer()
         self._own.start_leading()
 
     def stop_leading(self) -> None:
@@ -204,10 +204,10 @@ class Stream:
     async def relay(self, control_plane: ControlPlaneCall) -> UpstreamEnd:
         """Relay messages to and from an upstream stream until that ends; returns how."""
         if self._feeding is not None:
-            await self._feeding.settled()
-        await self._answers.settled()  # the new stream is told what Envoy has
+            await self._feeding.wait_settled()
+        await self._answers.wait_settled()  # the new stream is told what Envoy has
         on_the_way = await names_on_the_way(self._dialect, self._on_the_way())
-        subscriptions = self.session.upstream_opened(on_the_way)
+        subscriptions = self.session.on_upstream_open(on_the_way)
         upstream = self._upstream = UpstreamStream(
             control_plane,
             dialect=self._dialect,
@@ -215,20 +215,20 @@ class Stream:
             bounds=self._around.bounds,
             receiver=self,
         )
-        self._own.upstream_opened(upstream)
+        self._own.on_upstream_open(upstream)
         if self._feeding is not None:
-            self._feeding.upstream_opened()
+            self._feeding.on_upstream_open()
         try:
             for type_url, request in subscriptions:
                 upstream.send(request)
-                self._own.envoys_request_sent(type_url)
+                self._own.on_envoy_request(type_url)
             end = await upstream.run()
         finally:
             self._upstream = None
-            self._own.upstream_ended()
-            self.session.upstream_ended()
+            self._own.on_upstream_end()
+            self.session.on_upstream_end()
             if self._feeding is not None:
-                self._feeding.upstream_ended()
+                self._feeding.on_upstream_end()
         self._record_upstream_end(end)
         return end
 
@@ -244,7 +244,7 @@ class Stream:
             try:
                 requested = session.request(raw)
             except WireError as error:
-                self.end(malformed("Envoy's request", error))
+                self.end(malformed_end("Envoy's request", error))
                 return
             except TooMuchError as error:
                 code = grpc.StatusCode.RESOURCE_EXHAUSTED
@@ -252,21 +252,23 @@ class Stream:
                 return
             counters.requests += 1
             for answered in requested.answered:
-                self._answers.answered(answered)
+                self._answers.on_answer(answered)
             if self._feeding is not None:
-                self._feeding.requested(requested.type_url, names_versions=requested.names_versions)
+                self._feeding.on_request(
+                    requested.type_url, names_versions=requested.names_versions
+                )
             if requested.upstream is not None and self._upstream is not None:
                 self._upstream.send(requested.upstream)
-                self._own.envoys_request_sent(requested.type_url)
+                self._own.on_envoy_request(requested.type_url)
 
     # From the control plane
 
-    def upstream_answered(self) -> None:
+    def on_upstream_answer(self) -> None:
         """The first response has come on an upstream stream."""
         if self._feeding is not None:
-            self._feeding.upstream_answered()
+            self._feeding.on_upstream_answer()
         if self._leading:
-            self._around.reachability.answered()
+            self._around.reachability.on_answer()
 
     async def take(self, upstream: UpstreamStream, response: bytes, peeked: Response) -> None:
         """Take a response from an upstream stream. Raises WireError."""
@@ -301,21 +303,21 @@ class Stream:
         if end.cause is Cause.NOT_READING:
             reachability.not_reading(reason, leading=leading)
         elif end.cause is Cause.MALFORMED:
-            reachability.malformed(reason, leading=leading)
+            reachability.on_malformed(reason, leading=leading)
         elif end.cause is Cause.BEYOND_LIMIT:
             reachability.beyond_limit(reason, leading=leading)
         elif end.failure is None or end.code is grpc.StatusCode.OK:
-            reachability.ended(end.code, end.details, leading=leading)
+            reachability.on_end(end.code, end.details, leading=leading)
         else:
-            reachability.failed(end.failure, leading=leading)
+            reachability.on_failure(end.failure, leading=leading)
 
     # From rewriters, quarantine and saved configuration
 
-    async def _rewritten(self, rewrite: Rewrite, shown: bytes) -> None:
+    async def _on_rewrite(self, rewrite: Rewrite, shown: bytes) -> None:
         response = ToEnvoy(rewrite.raw, rewrite.peeked, rewrite.generation, shown)
         await self._responses.put(response)
 
-    def _rewrite_refused(self, rewrite: Rewrite, reason: str) -> None:
+    def _on_rewrite_refusal(self, rewrite: Rewrite, reason: str) -> None:
         """Refuse a response in Envoy's place, which keeps what it has."""
         peeked = rewrite.peeked
         self._around.counters.refused += 1
@@ -324,7 +326,7 @@ class Stream:
             extra={"type_url": peeked.type_url, "version": peeked.version, "reason": reason},
         )
         if self._feeding is not None and not rewrite.generation:
-            self._feeding.answered()
+            self._feeding.on_answer()
         nack = self.session.refusal(peeked, reason, generation=rewrite.generation)
         if nack is not None:
             self._send_upstream(nack)

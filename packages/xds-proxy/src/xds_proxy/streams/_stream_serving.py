@@ -115,7 +115,7 @@ class StreamServing:
             self._record_end(stream, End(by=Side.ENVOY, code=grpc.StatusCode.CANCELLED))
             raise
         finally:
-            self._around.observation.stream_ended(stream.session)
+            self._around.observation.on_stream_end(stream.session)
             if self._streams.remove(stream) and (successor := self._streams.leading) is not None:
                 self.delivery_status = successor.session.delivery_status
                 log.info("an older stream of Envoy's leads again")
@@ -141,7 +141,7 @@ class StreamServing:
                     ended = await stream.relay(control_plane)
                 end = End(by=Side.CONTROL_PLANE, code=ended.code, details=ended.details)
             except UpstreamError as error:
-                self._around.reachability.failed(error.reason, leading=stream.leading)
+                self._around.reachability.on_failure(error.reason, leading=stream.leading)
                 end = self._unreachable(error)
             if self._on_disconnect is OnDisconnect.END:
                 await stream.end_after_responses(end)
@@ -149,7 +149,7 @@ class StreamServing:
             await self._planes.wait_to_retry()
 
     def _unreachable(self, error: UpstreamError) -> End:
-        details = f"cannot reach the control plane at {self._planes.described}: {error.reason}"
+        details = f"cannot reach the control plane at {self._planes.description}: {error.reason}"
         return End(by=Side.CONTROL_PLANE, code=error.code, details=details)
 
     def _record_end(self, stream: Stream, end: End) -> None:

@@ -13,7 +13,7 @@ import grpc.aio
 
 from mesh_protowire import BeyondLimit, WireError
 from xds_proxy.protocol._dialect import Dialect, Response
-from xds_proxy.streams._ends import Cause, UpstreamEnd, malformed
+from xds_proxy.streams._ends import Cause, UpstreamEnd, malformed_end
 from xds_proxy.upstream._call import ControlPlaneCall
 from xds_proxy.writing._message_writer import MessageWriter, WriteBounds
 
@@ -26,7 +26,7 @@ _SMALL_BYTES = 256 * 1024
 class Receiver(Protocol):
     """Takes what comes on an upstream stream."""
 
-    def upstream_answered(self) -> None:
+    def on_upstream_answer(self) -> None:
         """The first response has come."""
 
     async def take(self, upstream: UpstreamStream, response: bytes, peeked: Response) -> None:
@@ -82,7 +82,7 @@ class UpstreamStream:
 
     def end_for_malformed(self, error: WireError) -> None:
         """End this stream for a response that cannot be read."""
-        end = malformed("the control plane's response", error)
+        end = malformed_end("the control plane's response", error)
         self._call.reject(end.details)
         cause = Cause.BEYOND_LIMIT if isinstance(error, BeyondLimit) else Cause.MALFORMED
         self._end(cause, end.code, end.details, failure=end.details)
@@ -123,7 +123,7 @@ class UpstreamStream:
         while (response := await _next_response(self._call)) is not None:
             if not self.has_answer:
                 self.has_answer = True
-                self._receiver.upstream_answered()
+                self._receiver.on_upstream_answer()
             try:
                 if len(response) > _SMALL_BYTES:
                     # 100 000 resources take a quarter of a second; the loop has others to serve.
@@ -164,7 +164,8 @@ class UpstreamStream:
 def _too_large(most: int) -> str:
     """Return the end of gRPC's text for a message that this side refuses.
 
-    Nothing but the text tells it from one that the other side refused, for a limit of its own.
+    Nothing but the text distinguishes it from one that the other side refused, for a limit of
+    its own.
     """
     return f"vs. {most})"
 

@@ -23,7 +23,7 @@ from typing import NamedTuple
 from xds_proxy.protocol._dialect import DELTA, STATE_OF_THE_WORLD
 from xds_proxy.protocol._resources import Resource, resources_of, write_response
 from xds_proxy.translation._requests import WILDCARD, DeltaRequest, SotwRequest
-from xds_proxy.translation._resource_forms import as_resource, carried
+from xds_proxy.translation._resource_forms import as_resource, copy_common_fields
 from xds_proxy.translation._types import CLUSTER, ENDPOINT, FULL_STATE, NAMED_ONLY
 
 _MAX_UNANSWERED = 1024
@@ -52,7 +52,7 @@ class _Subscription:
     has: versions of the resources that it has accepted, by name; only of a type that is complete in
         each response.
     unsent: the control plane does not know the names yet.
-    asked: names of which the control plane has been told since its last response.
+    asked: names that the control plane was asked for since its last response.
     again: names of resources that Envoy gets although it has them.
     resend: the control plane has to be asked for them.
     """
@@ -221,9 +221,9 @@ class DeltaOverSotw:
             nonce=nonce,
             resources=changed,
             removed=gone,
-        ) + carried(data, source=STATE_OF_THE_WORLD, target=DELTA)
+        ) + copy_common_fields(data, source=STATE_OF_THE_WORLD, target=DELTA)
 
-    def owed(self) -> Sequence[bytes]:
+    def take_owed(self) -> Sequence[bytes]:
         owed, self._owed = self._owed, {}
         return tuple(
             self._written(type_url, self._subscriptions[type_url])

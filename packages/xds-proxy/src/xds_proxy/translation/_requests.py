@@ -65,7 +65,7 @@ class SotwRequest(msgspec.Struct, frozen=True, kw_only=True):
             (
                 string_field(_SOTW_VERSION, self.version),
                 _optional(_SOTW_NODE, self.node),
-                *_repeated(_SOTW_NAMES, self.names),
+                *_encode_repeated(_SOTW_NAMES, self.names),
                 string_field(_SOTW_TYPE_URL, self.type_url),
                 string_field(_SOTW_NONCE, self.nonce),
                 _optional(_SOTW_ERROR, self.error),
@@ -107,8 +107,8 @@ class DeltaRequest(msgspec.Struct, frozen=True, kw_only=True):
             (
                 _optional(_DELTA_NODE, self.node),
                 string_field(_DELTA_TYPE_URL, self.type_url),
-                *_repeated(_DELTA_SUBSCRIBE, self.subscribe),
-                *_repeated(_DELTA_UNSUBSCRIBE, self.unsubscribe),
+                *_encode_repeated(_DELTA_SUBSCRIBE, self.subscribe),
+                *_encode_repeated(_DELTA_UNSUBSCRIBE, self.unsubscribe),
                 *(
                     bytes_field(
                         _DELTA_VERSIONS, string_field(_KEY, name) + string_field(_VALUE, version)
@@ -138,5 +138,5 @@ def _optional(number: int, value: bytes | None) -> bytes:
     return b"" if value is None else bytes_field(number, value)
 
 
-def _repeated(number: int, values: Iterable[str]) -> Iterable[bytes]:
+def _encode_repeated(number: int, values: Iterable[str]) -> Iterable[bytes]:
     return (bytes_field(number, value.encode()) for value in values)

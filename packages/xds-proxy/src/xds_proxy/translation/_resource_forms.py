@@ -12,7 +12,7 @@ from hashlib import blake2b
 
 from mesh_protowire import WireError, bytes_field, scan, string_field, text
 from xds_proxy.protocol._dialect import Dialect
-from xds_proxy.protocol._resources import Resource, name_in, unwrapped, wrapped
+from xds_proxy.protocol._resources import Resource, name_in, unwrap, wrap
 from xds_proxy.translation._types import is_envoys
 
 _ANY_TYPE_URL, _ANY_VALUE = 1, 2
@@ -48,7 +48,7 @@ def as_any(type_url: str, resource: Resource) -> bytes:
         return resource.body
     if not has_ttl(resource) and name_in(resource.body) == resource.name:
         return resource.body
-    return string_field(_ANY_TYPE_URL, _WRAPPER) + bytes_field(_ANY_VALUE, wrapped(resource))
+    return string_field(_ANY_TYPE_URL, _WRAPPER) + bytes_field(_ANY_VALUE, wrap(resource))
 
 
 def as_resource(type_url: str, resource: Resource) -> Resource:
@@ -60,7 +60,7 @@ def as_resource(type_url: str, resource: Resource) -> Resource:
     inner = text(resource.body, found.get(_ANY_TYPE_URL))
     if inner == _WRAPPER:
         start, end = found.get(_ANY_VALUE, [(0, 0)])[-1]
-        resource = unwrapped(resource.body[start:end])
+        resource = unwrap(resource.body[start:end])
     elif not is_envoys(type_url):
         resource = resource._replace(name="")
     if resource.version or not resource.body:
@@ -69,7 +69,7 @@ def as_resource(type_url: str, resource: Resource) -> Resource:
     return resource._replace(version=digest.hexdigest())
 
 
-def carried(response: bytes, *, source: Dialect, target: Dialect) -> bytes:
+def copy_common_fields(response: bytes, *, source: Dialect, target: Dialect) -> bytes:
     """Return the fields of a response that both dialects have, as fields of the target's.
 
     These are the control plane's description of itself, and errors of single resources.

@@ -31,7 +31,7 @@ from xds_proxy.translation._requests import WILDCARD, DeltaRequest, SotwRequest
 from xds_proxy.translation._resource_forms import (
     aliases,
     as_any,
-    carried,
+    copy_common_fields,
     endpoints_of,
     has_ttl,
 )
@@ -110,7 +110,7 @@ class _Subscription:
         if (known := self.kept.pop(name, None)) is not None:
             self.kept_bytes -= known.size
 
-    def renamed(self, names: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    def replace_names(self, names: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Take over the names of a request; return the new ones and those that it dropped."""
         if names == self._named:
             return (), ()
@@ -164,7 +164,7 @@ class SotwOverDelta:
         subscription = self._subscriptions.get(request.type_url)
         if subscription is None:
             return self._first(request)
-        added, dropped = subscription.renamed(request.names)
+        added, dropped = subscription.replace_names(request.names)
         nonce = subscription.answer(request.nonce)
         answers = nonce is not None
         fresh = not request.nonce
@@ -199,7 +199,7 @@ class SotwOverDelta:
         if type_url in FULL_STATE or subscription.wildcard:
             bodies = self._complete(type_url, subscription, resources, removed)
         else:
-            bodies = self._changed(type_url, subscription, resources, removed)
+            bodies = self._encode_changed(type_url, subscription, resources, removed)
         if bodies is None:
             self._owed[type_url] = peeked.nonce
             return None
@@ -214,12 +214,12 @@ class SotwOverDelta:
             nonce=nonce,
             resources=[Resource("", "", body) for body in bodies],
         )
-        response += carried(data, source=DELTA, target=STATE_OF_THE_WORLD)
+        response += copy_common_fields(data, source=DELTA, target=STATE_OF_THE_WORLD)
         if len(response) > self._max_bytes:
             raise self._too_large(type_url)
         return response
 
-    def owed(self) -> Sequence[bytes]:
+    def take_owed(self) -> Sequence[bytes]:
         owed, self._owed = self._owed, {}
         requests = [
             DeltaRequest(type_url=type_url, nonce=nonce) for type_url, nonce in owed.items()
@@ -262,14 +262,14 @@ class SotwOverDelta:
                     subscription.prolong(type_url, before.resource, resource)
             elif subscription.covers(resource):
                 if type_url == CLUSTER and before and before.resource.body != resource.body:
-                    self._cluster_changed(resource)
+                    self._on_cluster_change(resource)
                 subscription.keep(type_url, resource)
         for name in removed:
             subscription.drop(name)
         self._check_size(type_url, subscription)
         return [kept.any for kept in subscription.kept.values()]
 
-    def _changed(
+    def _encode_changed(
         self,
         type_url: str,
         subscription: _Subscription,
@@ -293,7 +293,7 @@ class SotwOverDelta:
         self._check_size(type_url, subscription)
         return bodies or None
 
-    def _cluster_changed(self, cluster: Resource) -> None:
+    def _on_cluster_change(self, cluster: Resource) -> None:
         """Ask for the endpoints of a cluster that Envoy has to warm anew, as it does not itself.
 
         In its own dialect Envoy would repeat its request, which the control plane's has no form of.

@@ -25,7 +25,7 @@ class Translator(Protocol):
             TranslationError: what Envoy would have to get is larger than a message may be.
         """
 
-    def owed(self) -> Sequence[bytes]:
+    def take_owed(self) -> Sequence[bytes]:
         """Return the requests that the translator sends of its own, such as the answers to
         responses of which Envoy gets nothing; each of them once.
         """

@@ -16,16 +16,16 @@ from xds_proxy.upstream._refusal import refusal
 class Outcome(Protocol):
     """Told how a stream goes."""
 
-    def answered(self) -> None:
+    def on_answer(self) -> None:
         """The first response has come."""
 
-    def ended(self, failure: str | None, *, code: grpc.StatusCode, lasted_s: float) -> None:
+    def on_end(self, failure: str | None, *, code: grpc.StatusCode, lasted_s: float) -> None:
         """The stream has ended from above. failure: why, if it ended before the first answer."""
 
-    def not_served(self) -> str | None:
+    def on_unimplemented(self) -> str | None:
         """The method is not served there; returns why the next stream does without, if it does."""
 
-    def not_answered(self, waited_s: float) -> str | None:
+    def on_silence(self, waited_s: float) -> str | None:
         """No response yet, `waited_s` after the first request; returns why to give up, if so."""
 
 
@@ -82,17 +82,17 @@ class ControlPlaneCall:
         try:
             message = await self._open.read()
         except grpc.aio.AioRpcError:
-            self._has_ended(*await self._end_status.of(self._open))
+            self._on_end(*await self._end_status.wait_for(self._open))
             raise
         except asyncio.CancelledError:
             # gRPC raises it for the status CANCELLED as well, whichever side that comes from.
             if _is_cancelled():
                 raise
         if not isinstance(message, bytes):
-            self._has_ended(await self.code(), await self.details() or "")
+            self._on_end(await self.code(), await self.details() or "")
             return None
         if self._answered_at is None:
-            self._has_answered()
+            self._on_answer()
         return message
 
     async def write(self, message: bytes) -> None:
@@ -121,12 +121,12 @@ class ControlPlaneCall:
 
     async def code(self) -> grpc.StatusCode:
         """Wait for the end of the call and return its status."""
-        code, _ = await self._end_status.of(self._open)
+        code, _ = await self._end_status.wait_for(self._open)
         return code if self._given_up is None else self._given_up.code
 
     async def details(self) -> str | None:
         """Wait for the end of the call and return its status text."""
-        _, details = await self._end_status.of(self._open)
+        _, details = await self._end_status.wait_for(self._open)
         return details if self._given_up is None else self._given_up.details
 
     def move(self, details: str) -> None:
@@ -148,7 +148,7 @@ class ControlPlaneCall:
             self._stop_waiting()
             self.failure = failure
             code = grpc.StatusCode.UNAVAILABLE
-            self._outcome.ended(failure, code=code, lasted_s=0.0)
+            self._outcome.on_end(failure, code=code, lasted_s=0.0)
 
     def release(self) -> None:
         """Cancel the call and let go of it."""
@@ -166,10 +166,10 @@ class ControlPlaneCall:
         if self._answer_timeout_s is not None and self._answered_at is None:
             timeout_s = self._answer_timeout_s
             loop = asyncio.get_running_loop()
-            self._silence = loop.call_later(timeout_s, self._is_silent, timeout_s)
+            self._silence = loop.call_later(timeout_s, self._on_silence, timeout_s)
 
-    def _is_silent(self, waited_s: float) -> None:
-        reason = self._outcome.not_answered(waited_s)
+    def _on_silence(self, waited_s: float) -> None:
+        reason = self._outcome.on_silence(waited_s)
         if reason is None:
             self._await_answer()
         else:
@@ -184,12 +184,12 @@ class ControlPlaneCall:
             self._given_up = _GivenUp(code, details, failure)
             self._call.cancel()
 
-    def _has_answered(self) -> None:
+    def _on_answer(self) -> None:
         self._stop_waiting()
         self._answered_at = asyncio.get_running_loop().time()
-        self._outcome.answered()
+        self._outcome.on_answer()
 
-    def _has_ended(self, code: grpc.StatusCode, details: str) -> None:
+    def _on_end(self, code: grpc.StatusCode, details: str) -> None:
         if self._told_end:
             return
         self.ended_with = Status(code, details)
@@ -199,7 +199,7 @@ class ControlPlaneCall:
         if self._given_up is not None:
             self.failure = self._given_up.failure
         elif self._answered_at is None and code is grpc.StatusCode.UNIMPLEMENTED:
-            if (instead := self._outcome.not_served()) is not None:
+            if (instead := self._outcome.on_unimplemented()) is not None:
                 # No failure: it is as if the control plane had asked for another stream.
                 self._given_up = _GivenUp(grpc.StatusCode.OK, instead, failure=None)
             else:
@@ -208,7 +208,7 @@ class ControlPlaneCall:
             self.failure = refusal(code, details, shown=self.shown)
         if self._answered_at is not None:
             lasted_s = asyncio.get_running_loop().time() - self._answered_at
-        self._outcome.ended(self.failure, code=code, lasted_s=lasted_s)
+        self._outcome.on_end(self.failure, code=code, lasted_s=lasted_s)
 
     def _stop_waiting(self) -> None:
         if self._silence is not None:

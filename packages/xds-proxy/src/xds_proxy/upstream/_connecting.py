@@ -46,7 +46,7 @@ class Connector:
         self._last_found: tuple[str, ...] = ()
 
     @asynccontextmanager
-    async def connected(
+    async def connecting(
         self, open_channel: OpenChannel, *, trusted: TrustedRoots | None
     ) -> AsyncIterator[grpc.aio.Channel]:
         """Yield a ready channel; it is closed when the block ends.
@@ -79,7 +79,7 @@ class Connector:
         self, open_channel: OpenChannel, *, remembers: bool
     ) -> grpc.aio.Channel | _Outcome:
         give_up_at = asyncio.get_running_loop().time() + self._timeout_s
-        found = await self._resolved(remembers=remembers)
+        found = await self._resolve(remembers=remembers)
         targets = [_target(each, self._address.port) for each in found]
         try:
             async with asyncio.timeout_at(give_up_at):
@@ -87,7 +87,7 @@ class Connector:
         except TimeoutError:
             return _Outcome.SILENT
 
-    async def _resolved(self, *, remembers: bool) -> tuple[str, ...]:
+    async def _resolve(self, *, remembers: bool) -> tuple[str, ...]:
         """Return the IP addresses; those of the last time if the resolver fails.
 
         remembers: whether those of the last time are good enough. They are where the server is
@@ -102,7 +102,7 @@ class Connector:
             if not last:
                 raise UpstreamError(str(error)) from error
             return last
-        self._last_found = interleaved(found)[:_MOST_ADDRESSES]
+        self._last_found = interleave(found)[:_MOST_ADDRESSES]
         return self._last_found
 
     async def _why_not(self, trusted: TrustedRoots | None, *, silent: bool) -> str | None:
@@ -134,7 +134,7 @@ _NOT_GRPC = {
 }
 
 
-def interleaved(addresses: Sequence[str]) -> tuple[str, ...]:
+def interleave(addresses: Sequence[str]) -> tuple[str, ...]:
     """Return the addresses with IPv4 and IPv6 alternating, each in its own order (RFC 8305)."""
     if not addresses:
         return ()

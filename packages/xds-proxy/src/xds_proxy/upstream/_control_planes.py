@@ -38,8 +38,8 @@ from xds_proxy.upstream._credentials import (
     fetch_credentials,
 )
 from xds_proxy.upstream._keepalive import Keepalive
-from xds_proxy.upstream._outcomes import AnyOutcome, StreamOutcome
-from xds_proxy.upstream._selection import LOOK, ControlPlaneStatus, Place, Selection
+from xds_proxy.upstream._outcomes import NullOutcome, StreamOutcome
+from xds_proxy.upstream._selection import LOOK, ControlPlaneEntry, ControlPlaneStatus, Selection
 from xds_proxy.upstream._spoken_dialects import SpokenDialects
 from xds_proxy.upstream._translated_call import TranslatedCall
 from xds_proxy.upstream._upstream_error import UpstreamError
@@ -93,13 +93,13 @@ class ControlPlanes:
         self._keepalive = {
             each.address: Keepalive(each.address, config.keepalive_s) for each in config.addresses
         }
-        self._calls: dict[ControlPlaneCall, Place] = {}
+        self._calls: dict[ControlPlaneCall, ControlPlaneEntry] = {}
         self._used: str = config.address
         self._changed = asyncio.Event()
         self._watches_files = asyncio.Event()
 
     @property
-    def described(self) -> str:
+    def description(self) -> str:
         """The addresses, as a part of a sentence."""
         return ", ".join(self._names)
 
@@ -130,24 +130,28 @@ class ControlPlanes:
             UpstreamError: no control plane could be connected to, and why.
         """
         async with AsyncExitStack() as stack:
-            place, channel, credentials = await self._connected_to_first(stack)
-            call = self._stream(place, channel, credentials, dialect)
-            with self._counted(call, place):
+            entry, channel, credentials = await self._connect_to_first(stack)
+            call = self._stream(entry, channel, credentials, dialect)
+            with self._counting(call, entry):
                 async with call.at_work():
                     yield call
 
     def _stream(
-        self, place: Place, channel: grpc.aio.Channel, credentials: Credentials, dialect: Dialect
+        self,
+        entry: ControlPlaneEntry,
+        channel: grpc.aio.Channel,
+        credentials: Credentials,
+        dialect: Dialect,
     ) -> ControlPlaneCall:
         """Open an ADS stream, in the other dialect if the control plane does not serve Envoy's."""
-        spoken = self._spoken.dialect(place.address, dialect)
-        outcome = StreamOutcome(self, place, spoken)
+        spoken = self._spoken.dialect(entry.address, dialect)
+        outcome = StreamOutcome(self, entry, spoken)
         timeout_s = self._config.answer_timeout_s
         # No variable here may hold gRPC's call, see ControlPlaneCall.
         if spoken is dialect:
             return ControlPlaneCall(
                 channel.stream_stream(spoken.path, None, None)(None, metadata=credentials.metadata),
-                address=place.address,
+                address=entry.address,
                 shown=credentials.shown,
                 outcome=outcome,
                 answer_timeout_s=timeout_s,
@@ -155,7 +159,7 @@ class ControlPlanes:
         return TranslatedCall(
             channel.stream_stream(spoken.path, None, None)(None, metadata=credentials.metadata),
             translator(envoy=dialect, control_plane=spoken, max_bytes=self._max_message_bytes),
-            address=place.address,
+            address=entry.address,
             shown=credentials.shown,
             outcome=outcome,
             answer_timeout_s=timeout_s,
@@ -169,70 +173,70 @@ class ControlPlanes:
         goes: it may not have the service at all.
         """
         async with AsyncExitStack() as stack:
-            place, channel, credentials = await self._connected_to_first(stack)
+            entry, channel, credentials = await self._connect_to_first(stack)
             # No variable here may hold gRPC's call, see ControlPlaneCall.
             call = ControlPlaneCall(
                 channel.stream_stream(path, None, None)(None, metadata=credentials.metadata),
-                address=place.address,
+                address=entry.address,
                 shown=credentials.shown,
-                outcome=AnyOutcome(),
+                outcome=NullOutcome(),
                 answer_timeout_s=None,
             )
-            with self._counted(call, place):
+            with self._counting(call, entry):
                 yield call
 
     @contextmanager
-    def _counted(self, call: ControlPlaneCall, place: Place) -> Iterator[None]:
+    def _counting(self, call: ControlPlaneCall, entry: ControlPlaneEntry) -> Iterator[None]:
         """Know of a call as long as the block runs, and release it then."""
-        self._calls[call] = place
-        place.streams += 1
-        keepalive = self._keepalive[place.address]
+        self._calls[call] = entry
+        entry.streams += 1
+        keepalive = self._keepalive[entry.address]
         interval_s = keepalive.interval_s
         try:
             yield
         finally:
             if call.ended_with is not None:
-                keepalive.ended(*call.ended_with, interval_s=interval_s)
-            place.streams -= 1
+                keepalive.on_end(*call.ended_with, interval_s=interval_s)
+            entry.streams -= 1
             del self._calls[call]
             call.release()
 
-    async def _connected_to_first(
+    async def _connect_to_first(
         self, stack: AsyncExitStack
-    ) -> tuple[Place, grpc.aio.Channel, Credentials]:
-        """Connect to the first place that takes a connection; `stack` closes it."""
+    ) -> tuple[ControlPlaneEntry, grpc.aio.Channel, Credentials]:
+        """Connect to the first control plane that takes a connection; `stack` closes it."""
         failure: UpstreamError | None = None
-        for place in self._selection.to_try():
+        for entry in self._selection.to_try():
             try:
-                credentials = await self._credentials(place)
-                channel = await stack.enter_async_context(self._connected(place, credentials))
+                credentials = await self._credentials(entry)
+                channel = await stack.enter_async_context(self._connecting(entry, credentials))
             except UpstreamError as error:
                 failure = error
-                self._token_refused.discard(place.address)
-                self._failed(place, error.reason)
+                self._token_refused.discard(entry.address)
+                self._set_failed(entry, error.reason)
                 continue
-            return place, channel, credentials
+            return entry, channel, credentials
         code = grpc.StatusCode.UNAVAILABLE if failure is None else failure.code
         raise UpstreamError(self._selection.why_none(), code=code) from failure
 
-    async def _credentials(self, place: Place) -> Credentials:
+    async def _credentials(self, entry: ControlPlaneEntry) -> Credentials:
         return await fetch_credentials(
             self._config,
             now=self._clock.now(),
             further_roots=self._further_roots,
             own_certificate=self._own_certificate,
-            token_refused=place.address in self._token_refused,
+            token_refused=entry.address in self._token_refused,
         )
 
-    def _connected(
-        self, place: Place, credentials: Credentials
+    def _connecting(
+        self, entry: ControlPlaneEntry, credentials: Credentials
     ) -> AbstractAsyncContextManager[grpc.aio.Channel]:
-        name = self._names[place.address]
+        name = self._names[entry.address]
         options = channel_options(
-            authority=name or place.address,
-            tls_name=name or Address.parse(place.address).host,
+            authority=name or entry.address,
+            tls_name=name or Address.parse(entry.address).host,
             max_message_bytes=self._max_message_bytes,
-            keepalive_s=self._keepalive[place.address].interval_s,
+            keepalive_s=self._keepalive[entry.address].interval_s,
         )
 
         def open_channel(target: str) -> grpc.aio.Channel:
@@ -240,56 +244,56 @@ class ControlPlanes:
                 return grpc.aio.insecure_channel(target, options=options)
             return grpc.aio.secure_channel(target, credentials.channel, options=options)
 
-        return self._connectors[place.address].connected(open_channel, trusted=credentials.trusted)
+        return self._connectors[entry.address].connecting(open_channel, trusted=credentials.trusted)
 
-    # Told by the streams
+    # Called by the streams
 
-    def answered(self, place: Place) -> None:
-        """A stream to a place has its first response."""
-        self._selection.answered(place)
-        if place.address != self._used:
-            self._log_change(self._used, place.address)
-            self._used = place.address
-        self._tell_change()
+    def on_answer(self, entry: ControlPlaneEntry) -> None:
+        """A stream to a control plane has its first response."""
+        self._selection.on_answer(entry)
+        if entry.address != self._used:
+            self._log_change(self._used, entry.address)
+            self._used = entry.address
+        self._notify_change()
         self._move_calls()
 
-    def not_served(self, place: Place, dialect: Dialect) -> str | None:
+    def on_unimplemented(self, entry: ControlPlaneEntry, dialect: Dialect) -> str | None:
         """Return why the next stream is translated; None if the other dialect is not served too."""
-        instead = self._spoken.not_served(place.address, dialect)
+        instead = self._spoken.on_unimplemented(entry.address, dialect)
         if instead is None:
             return None
         reason = f"it does not serve {dialect.name} xDS: streams to it speak {instead.name}"
-        log.info("xDS is translated", extra={"address": place.address, "reason": reason})
+        log.info("xDS is translated", extra={"address": entry.address, "reason": reason})
         return reason
 
-    def _failed(self, place: Place, reason: str, *, refused: bool = False) -> None:
+    def _set_failed(self, entry: ControlPlaneEntry, reason: str, *, refused: bool = False) -> None:
         # Once it is back it may serve another dialect.
-        self._spoken.forget(place.address)
-        self._selection.failed(place, reason, refused=refused)
-        self._tell_change()
+        self._spoken.forget(entry.address)
+        self._selection.on_failure(entry, reason, refused=refused)
+        self._notify_change()
 
-    def refused(self, place: Place, reason: str, code: grpc.StatusCode) -> None:
-        """A stream to a place has failed before its first response."""
+    def on_failure(self, entry: ControlPlaneEntry, reason: str, code: grpc.StatusCode) -> None:
+        """A stream to a control plane has failed before its first response."""
         if code is grpc.StatusCode.UNAUTHENTICATED:
             # Again without it, if it was refused with it: the one may be renewed, or the other.
-            self._token_refused ^= {place.address}
-        self._failed(place, reason, refused=code in _REFUSALS)
+            self._token_refused ^= {entry.address}
+        self._set_failed(entry, reason, refused=code in _REFUSALS)
 
-    def ended(self, place: Place, *, lasted_s: float) -> None:
-        """A stream to a place has ended as streams do."""
-        self._selection.ended(place, lasted_s=lasted_s)
-        self._tell_change()
+    def on_end(self, entry: ControlPlaneEntry, *, lasted_s: float) -> None:
+        """A stream to a control plane has ended as streams do."""
+        self._selection.on_end(entry, lasted_s=lasted_s)
+        self._notify_change()
 
-    def not_answered(self, place: Place, waited_s: float) -> str | None:
+    def on_silence(self, entry: ControlPlaneEntry, waited_s: float) -> str | None:
         """Return why a stream to it is given up; None if there is no other to go to."""
         reason = f"it takes streams but has not answered one for {waited_s:g} s"
-        if not self._selection.has_other(place) and place.last_error != reason:
+        if not self._selection.has_other(entry) and entry.last_error != reason:
             log.warning(
                 "the control plane does not answer",
-                extra={"address": place.address, "reason": reason, "next": "waiting for it"},
+                extra={"address": entry.address, "reason": reason, "next": "waiting for it"},
             )
-        self._failed(place, reason)
-        return reason if self._selection.has_other(place) else None
+        self._set_failed(entry, reason)
+        return reason if self._selection.has_other(entry) else None
 
     def _log_change(self, before: str, after: str) -> None:
         order = list(self._names)
@@ -302,7 +306,7 @@ class ControlPlanes:
             extra={"address": after, "failed": before, "reason": failed.last_error},
         )
 
-    def _tell_change(self) -> None:
+    def _notify_change(self) -> None:
         """Wake all that wait for a change."""
         self._changed.set()
         self._changed = asyncio.Event()
@@ -316,33 +320,33 @@ class ControlPlanes:
     async def _return_to_preferred(self) -> None:
         """Look at preferred control planes that failed, and move streams back to one that is up."""
         while True:
-            now, places = self._clock.monotonic(), self._selection.to_look_at()
-            due = [place for place in places if place.look.due_at <= now]
-            for place in due:
-                await self._look_at(place)
+            now, entries = self._clock.monotonic(), self._selection.to_look_at()
+            due = [entry for entry in entries if entry.look.due_at <= now]
+            for entry in due:
+                await self._look_at(entry)
             if not due:
-                due_at = min((place.look.due_at for place in places), default=None)
+                due_at = min((entry.look.due_at for entry in entries), default=None)
                 await self._wait_for_change(None if due_at is None else due_at - now)
 
-    async def _look_at(self, place: Place) -> None:
+    async def _look_at(self, entry: ControlPlaneEntry) -> None:
         error: str | None = None
         try:
-            async with self._connected(place, await self._credentials(place)):
+            async with self._connecting(entry, await self._credentials(entry)):
                 pass
         except UpstreamError as failure:
             error = failure.reason
-        self._selection.looked(place, error)
-        self._tell_change()
+        self._selection.on_look(entry, error)
+        self._notify_change()
         self._move_calls()
 
     def _move_calls(self) -> None:
         """End streams to later addresses if a preferred one is not known to fail."""
         if not self._moves_back:
             return
-        order = self._selection.places
-        preferred = next((n for n, place in enumerate(order) if not place.fails), None)
-        for call, place in list(self._calls.items()):
-            if preferred is not None and preferred < order.index(place):
+        order = self._selection.entries
+        preferred = next((n for n, entry in enumerate(order) if not entry.fails), None)
+        for call, entry in list(self._calls.items()):
+            if preferred is not None and preferred < order.index(entry):
                 call.move(f"the control plane at {order[preferred].address} is preferred")
 
     async def _retry_when_files_change(self) -> None:
@@ -356,7 +360,7 @@ class ControlPlanes:
 
     def _retry_now(self) -> None:
         self._selection.retry_now()
-        self._tell_change()
+        self._notify_change()
 
     def _now(self) -> datetime:
         return datetime.fromtimestamp(self._clock.now(), tz=UTC)

@@ -63,7 +63,7 @@ async def fetch_credentials(
     own_certificate: OwnCertificate | None = None,
     token_refused: bool = False,
 ) -> Credentials:
-    """Read roots, token and client certificate. now: Unix time, to judge the token by.
+    """Read roots, token and client certificate. now: Unix time, for the token's expiry.
 
     The workload's own certificate stands in for a token that is missing, has expired or was
     refused (`token_refused`). With a good token it is not shown: a control plane that can't verify

@@ -35,24 +35,24 @@ class EndStatus:
     def __init__(self, call: grpc.aio.StreamStreamCall[bytes, bytes]) -> None:
         self.write_failed = False
         self._status: Status | None = None
-        self._told = asyncio.Event()
-        call.add_done_callback(self._note)
+        self._known = asyncio.Event()
+        call.add_done_callback(self._on_status)
 
-    async def of(self, call: grpc.aio.StreamStreamCall[bytes, bytes]) -> Status:
+    async def wait_for(self, call: grpc.aio.StreamStreamCall[bytes, bytes]) -> Status:
         """Wait for the end of the call and return its status."""
         status = Status(await call.code(), await call.details() or "")
-        if self.write_failed and not self._told.is_set():
+        if self.write_failed and not self._known.is_set():
             with suppress(TimeoutError):
                 async with asyncio.timeout(_COMES_WITHIN_S):
-                    await self._told.wait()
+                    await self._known.wait()
         return self._status or status
 
-    def _note(self, call: grpc.aio.StreamStreamCall[bytes, bytes]) -> None:
+    def _on_status(self, call: grpc.aio.StreamStreamCall[bytes, bytes]) -> None:
         """The call has a status; this is called for each one that it is given."""
         status = Status(_result(call.code()), _result(call.details()) or "")
-        if status.code is not grpc.StatusCode.INTERNAL and not self._told.is_set():
+        if status.code is not grpc.StatusCode.INTERNAL and not self._known.is_set():
             self._status = status
-            self._told.set()
+            self._known.set()
 
 
 def _result(coroutine: Coroutine[object, object, _T]) -> _T:

@@ -1,6 +1,6 @@
 """How often a quiet connection to a control plane is asked for a sign of life (HTTP/2 pings).
 
-A gRPC server takes at most one ping in five minutes unless it is told otherwise, and ends the
+A gRPC server takes at most one ping in five minutes unless it is configured otherwise, and ends the
 connection of a client that sends more of them. A client is to send them half as often then
 (https://github.com/grpc/proposal/blob/master/A8-client-side-keepalive.md). gRPC does so for the
 connections of one channel, and each of the relay's streams has a channel of its own.
@@ -17,7 +17,7 @@ log = logging.getLogger("xds_proxy")
 _LONGEST_S = 3600.0
 _TOO_MANY = "too many pings"
 """What gRPC says of the end of such a connection. Its status is that of any connection that was
-lost, and nothing but the text tells them apart."""
+lost, and nothing but the text distinguishes them."""
 
 
 class Keepalive:
@@ -27,7 +27,7 @@ class Keepalive:
         self._address = address
         self.interval_s = interval_s
 
-    def ended(self, code: grpc.StatusCode, details: str, *, interval_s: float) -> None:
+    def on_end(self, code: grpc.StatusCode, details: str, *, interval_s: float) -> None:
         """A stream has ended with this status. interval_s: of its connection."""
         said = details.replace("_", " ").lower()
         if code is not grpc.StatusCode.UNAVAILABLE or _TOO_MANY not in said:

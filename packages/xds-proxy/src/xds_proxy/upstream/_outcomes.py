@@ -1,4 +1,4 @@
-"""How a stream to a control plane goes, as its place is told."""
+"""How a stream to a control plane goes, reported to what chooses among the control planes."""
 
 from __future__ import annotations
 
@@ -7,63 +7,65 @@ from typing import Protocol
 import grpc
 
 from xds_proxy.protocol._dialect import Dialect
-from xds_proxy.upstream._selection import Place
+from xds_proxy.upstream._selection import ControlPlaneEntry
 
 
-class Places(Protocol):
-    """Told how the streams to each place go."""
+class OutcomeReceiver(Protocol):
+    """Receives the outcomes of the streams to each control plane."""
 
-    def answered(self, place: Place) -> None:
-        """A stream to a place has its first response."""
+    def on_answer(self, entry: ControlPlaneEntry) -> None:
+        """A stream to a control plane has its first response."""
 
-    def refused(self, place: Place, reason: str, code: grpc.StatusCode) -> None:
-        """A stream to a place has failed before its first response."""
+    def on_failure(self, entry: ControlPlaneEntry, reason: str, code: grpc.StatusCode) -> None:
+        """A stream to a control plane has failed before its first response."""
 
-    def ended(self, place: Place, *, lasted_s: float) -> None:
-        """A stream to a place has ended as streams do."""
+    def on_end(self, entry: ControlPlaneEntry, *, lasted_s: float) -> None:
+        """A stream to a control plane has ended as streams do."""
 
-    def not_served(self, place: Place, dialect: Dialect) -> str | None:
+    def on_unimplemented(self, entry: ControlPlaneEntry, dialect: Dialect) -> str | None:
         """Return why the next stream is translated; None if the other dialect is not served too."""
 
-    def not_answered(self, place: Place, waited_s: float) -> str | None:
+    def on_silence(self, entry: ControlPlaneEntry, waited_s: float) -> str | None:
         """Return why a stream to it is given up; None if there is no other to go to."""
 
 
 class StreamOutcome:
-    """Tells of one stream to one place. spoken: the dialect of the stream."""
+    """Reports the outcome of one stream to one control plane. spoken: the dialect of the stream."""
 
-    def __init__(self, places: Places, place: Place, spoken: Dialect) -> None:
-        self._places = places
-        self._place = place
+    def __init__(
+        self, receiver: OutcomeReceiver, entry: ControlPlaneEntry, spoken: Dialect
+    ) -> None:
+        self._receiver = receiver
+        self._entry = entry
         self._spoken = spoken
 
-    def answered(self) -> None:
-        self._places.answered(self._place)
+    def on_answer(self) -> None:
+        self._receiver.on_answer(self._entry)
 
-    def ended(self, failure: str | None, *, code: grpc.StatusCode, lasted_s: float) -> None:
+    def on_end(self, failure: str | None, *, code: grpc.StatusCode, lasted_s: float) -> None:
         if failure is None:
-            self._places.ended(self._place, lasted_s=lasted_s)
+            self._receiver.on_end(self._entry, lasted_s=lasted_s)
         else:
-            self._places.refused(self._place, failure, code)
+            self._receiver.on_failure(self._entry, failure, code)
 
-    def not_served(self) -> str | None:
-        return self._places.not_served(self._place, self._spoken)
+    def on_unimplemented(self) -> str | None:
+        return self._receiver.on_unimplemented(self._entry, self._spoken)
 
-    def not_answered(self, waited_s: float) -> str | None:
-        return self._places.not_answered(self._place, waited_s)
+    def on_silence(self, waited_s: float) -> str | None:
+        return self._receiver.on_silence(self._entry, waited_s)
 
 
-class AnyOutcome:
-    """Of a stream that tells nothing of its control plane."""
+class NullOutcome:
+    """The outcome of a stream that says nothing of its control plane."""
 
-    def answered(self) -> None:
+    def on_answer(self) -> None:
         pass
 
-    def not_served(self) -> str | None:
+    def on_unimplemented(self) -> str | None:
         return None
 
-    def ended(self, failure: str | None, *, code: grpc.StatusCode, lasted_s: float) -> None:
+    def on_end(self, failure: str | None, *, code: grpc.StatusCode, lasted_s: float) -> None:
         pass
 
-    def not_answered(self, waited_s: float) -> str | None:  # noqa: ARG002
+    def on_silence(self, waited_s: float) -> str | None:  # noqa: ARG002
         return None

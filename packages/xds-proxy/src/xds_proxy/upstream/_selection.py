@@ -46,8 +46,11 @@ class ControlPlaneStatus(msgspec.Struct, frozen=True, kw_only=True):
     streams: int
 
 
-class Place:
-    """One address and what is known of it; changed by `Selection` alone."""
+class ControlPlaneEntry:
+    """A control plane in the order of preference: its address, and what is known of it.
+
+    Only `Selection` changes it.
+    """
 
     def __init__(self, address: str, *, since: datetime, look: Backoff, rng: random.Random) -> None:
         self.address = address
@@ -80,120 +83,122 @@ class Selection:
         rng = rng or random.Random()
         self._monotonic = monotonic
         self._now = now
-        self.places = tuple(Place(each, since=now(), look=look, rng=rng) for each in addresses)
+        self.entries = tuple(
+            ControlPlaneEntry(each, since=now(), look=look, rng=rng) for each in addresses
+        )
 
     @property
     def statuses(self) -> tuple[ControlPlaneStatus, ...]:
         """The status of each address."""
         return tuple(
             ControlPlaneStatus(
-                address=place.address,
-                healthy=place.healthy,
-                since=place.since,
-                last_error=place.last_error,
-                streams=place.streams,
+                address=entry.address,
+                healthy=entry.healthy,
+                since=entry.since,
+                last_error=entry.last_error,
+                streams=entry.streams,
             )
-            for place in self.places
+            for entry in self.entries
         )
 
-    def to_try(self) -> tuple[Place, ...]:
-        """Return the places to try for a stream, one after the other.
+    def to_try(self) -> tuple[ControlPlaneEntry, ...]:
+        """Return the entries to try for a stream, one after the other.
 
         Those that fail come last, and where their delay is not over, not at all; but if that holds
-        for each place, they are tried all the same.
+        for each entry, they are tried all the same.
         """
         now = self._monotonic()
-        sound = [place for place in self.places if not place.fails]
-        due = [place for place in self.places if place.fails and place.again.due_at <= now]
-        return tuple(sound + due) or self.places
+        sound = [entry for entry in self.entries if not entry.fails]
+        due = [entry for entry in self.entries if entry.fails and entry.again.due_at <= now]
+        return tuple(sound + due) or self.entries
 
     def wait_s(self) -> float:
         """Return the seconds until the next stream should be tried."""
-        sound = [place for place in self.places if not place.fails]
-        due_at = sound[0].again.due_at if sound else min(p.again.due_at for p in self.places)
+        sound = [entry for entry in self.entries if not entry.fails]
+        due_at = sound[0].again.due_at if sound else min(p.again.due_at for p in self.entries)
         return max(0.0, due_at - self._monotonic())
 
-    def has_other(self, place: Place) -> bool:
-        """Return whether there is another place that is not known to fail."""
-        return any(not each.fails for each in self.places if each is not place)
+    def has_other(self, entry: ControlPlaneEntry) -> bool:
+        """Return whether there is another control plane that is not known to fail."""
+        return any(not each.fails for each in self.entries if each is not entry)
 
-    def failed(self, place: Place, reason: str, *, refused: bool = False) -> None:
+    def on_failure(self, entry: ControlPlaneEntry, reason: str, *, refused: bool = False) -> None:
         """No stream to it could be opened, or one ended before the first answer.
 
         refused: it answered that we may not have one.
         """
-        place.last_error = reason
+        entry.last_error = reason
         now = self._monotonic()
-        place.again.next(now)
+        entry.again.next(now)
         if refused:
-            place.refused.next(now)
-            place.again.due_at = place.refused.due_at
+            entry.refused.next(now)
+            entry.again.due_at = entry.refused.due_at
         else:
-            place.refused.reset()
-        if not place.fails:
-            place.look.next(self._monotonic())
-        self._set_healthy(place, healthy=False)
+            entry.refused.reset()
+        if not entry.fails:
+            entry.look.next(self._monotonic())
+        self._set_healthy(entry, healthy=False)
 
-    def answered(self, place: Place) -> None:
+    def on_answer(self, entry: ControlPlaneEntry) -> None:
         """The control plane answered on a stream."""
-        place.last_error = None
-        place.refused.reset()
-        self._set_healthy(place, healthy=True)
+        entry.last_error = None
+        entry.refused.reset()
+        self._set_healthy(entry, healthy=True)
 
-    def ended(self, place: Place, *, lasted_s: float) -> None:
+    def on_end(self, entry: ControlPlaneEntry, *, lasted_s: float) -> None:
         """A stream ended this long after its first answer."""
-        for delays in (place.again, place.look):
+        for delays in (entry.again, entry.look):
             delays.reset_after(lasted_s)
-        place.again.next(self._monotonic())
+        entry.again.next(self._monotonic())
 
     def fails_for_long(self) -> bool:
-        """Return whether a place fails and is tried only now and then."""
-        return any(place.fails and place.again.last_s >= _LONG_S for place in self.places)
+        """Return whether a control plane fails and is tried only now and then."""
+        return any(entry.fails and entry.again.last_s >= _LONG_S for entry in self.entries)
 
-    def to_look_at(self) -> tuple[Place, ...]:
-        """Return the places that fail and would be used instead of the one in use.
+    def to_look_at(self) -> tuple[ControlPlaneEntry, ...]:
+        """Return the entries that fail and would be used instead of the one in use.
 
         If all fail and there is a stream to one all the same, because it is only silent, that is
         any other.
         """
-        used = next((n for n, place in enumerate(self.places) if not place.fails), None)
+        used = next((n for n, entry in enumerate(self.entries) if not entry.fails), None)
         if used is not None:
-            return self.places[:used]
-        unused = tuple(place for place in self.places if not place.streams)
-        return unused if len(unused) < len(self.places) else ()
+            return self.entries[:used]
+        unused = tuple(entry for entry in self.entries if not entry.streams)
+        return unused if len(unused) < len(self.entries) else ()
 
-    def looked(self, place: Place, error: str | None) -> None:
+    def on_look(self, entry: ControlPlaneEntry, error: str | None) -> None:
         """A connection to it was tried without a stream: error is None if there was one."""
-        place.look.next(self._monotonic())
+        entry.look.next(self._monotonic())
         if error is None:
-            place.last_error = None
-            place.again.due_at = self._monotonic()
-            self._set_healthy(place, healthy=True)
+            entry.last_error = None
+            entry.again.due_at = self._monotonic()
+            self._set_healthy(entry, healthy=True)
         else:
-            place.last_error = error
+            entry.last_error = error
 
     def retry_now(self) -> None:
         """Try all again without waiting, because something changed that they may depend on."""
-        for place in self.places:
-            if place.fails:
+        for entry in self.entries:
+            if entry.fails:
                 now = self._monotonic()
-                place.again.due_at = place.look.due_at = place.refused.due_at = now
+                entry.again.due_at = entry.look.due_at = entry.refused.due_at = now
 
     def why_none(self) -> str:
-        """Return why no place can be used, in words."""
-        errors = [(place.address, place.last_error) for place in self.places]
+        """Return why no control plane can be used, in words."""
+        errors = [(entry.address, entry.last_error) for entry in self.entries]
         if len({error for _, error in errors}) == 1:
             return errors[0][1] or "it was not tried"
         return "; ".join(f"{address}: {error or 'not tried'}" for address, error in errors)
 
-    def _set_healthy(self, place: Place, *, healthy: bool) -> None:
-        if place.healthy is not healthy:
-            place.healthy = healthy
-            place.since = self._now()
+    def _set_healthy(self, entry: ControlPlaneEntry, *, healthy: bool) -> None:
+        if entry.healthy is not healthy:
+            entry.healthy = healthy
+            entry.since = self._now()
 
 
 class _Delays:
-    """The delays of one place: when it is due, and how long the last delay was."""
+    """The delays of one control plane: when it is due, and how long the last delay was."""
 
     def __init__(self, backoff: Backoff, rng: random.Random) -> None:
         self._backoff = backoff

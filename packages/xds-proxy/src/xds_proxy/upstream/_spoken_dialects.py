@@ -19,7 +19,7 @@ class SpokenDialects:
         other = _OTHER[wanted.name]
         return other if wanted.name in not_served and other.name not in not_served else wanted
 
-    def not_served(self, address: str, dialect: Dialect) -> Dialect | None:
+    def on_unimplemented(self, address: str, dialect: Dialect) -> Dialect | None:
         """A stream was refused as UNIMPLEMENTED. Returns the dialect to try, None if there is none.
 
         After both were refused, the next stream tries Envoy's again.

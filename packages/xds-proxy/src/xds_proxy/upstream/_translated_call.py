@@ -89,7 +89,7 @@ class TranslatedCall(ControlPlaneCall):
             self._owes.clear()
             async with self._writing:
                 async with self._translating:
-                    requests = self._translator.owed()
+                    requests = self._translator.take_owed()
                 for request in requests:
                     # Once the call has ended, its reader learns how.
                     with suppress(grpc.aio.AioRpcError, asyncio.InvalidStateError):

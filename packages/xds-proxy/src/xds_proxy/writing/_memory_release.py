@@ -35,7 +35,7 @@ class MemoryRelease:
         self._passed_at = 0.0
         self._due = asyncio.Event()
 
-    def passed(self, size: int) -> None:
+    def on_message(self, size: int) -> None:
         """A message of so many bytes passes."""
         if size >= LARGE_BYTES and self._quiet_s is not None:
             self._passed_at = self._clock.monotonic()

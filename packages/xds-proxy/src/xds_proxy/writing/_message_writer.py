@@ -57,12 +57,12 @@ class MessageWriter:
         self._overdue(waited_s, size, reason)
 
 
-class _ToldWrites(PendingWrites):
-    """Pending writes that tell of the size of each large message."""
+class _ReportedWrites(PendingWrites):
+    """Pending writes that report the size of each large message."""
 
     def __init__(
         self,
-        passed: Callable[[int], None],
+        on_message: Callable[[int], None],
         *,
         longest_s: float | None,
         max_bytes: int,
@@ -70,7 +70,7 @@ class _ToldWrites(PendingWrites):
         clock: Clock,
     ) -> None:
         super().__init__(longest_s=longest_s, max_bytes=max_bytes, slow_s=slow_s, clock=clock)
-        self._passed = passed
+        self._on_message = on_message
 
     def begin(
         self,
@@ -81,7 +81,7 @@ class _ToldWrites(PendingWrites):
         holder: str = "",
     ) -> None:
         if size >= LARGE_BYTES:
-            self._passed(size)
+            self._on_message(size)
         super().begin(reader, size, taken, holder=holder)
 
 
@@ -94,15 +94,17 @@ class WriteBounds(msgspec.Struct, frozen=True, kw_only=True):
     max_message_bytes: int
 
     @classmethod
-    def of(cls, config: RelayConfig, *, clock: Clock, passed: Callable[[int], None]) -> WriteBounds:
+    def from_config(
+        cls, config: RelayConfig, *, clock: Clock, on_message: Callable[[int], None]
+    ) -> WriteBounds:
         """Return the bounds of a relay before it has written anything.
 
-        passed: called with the bytes of each large message that is written.
+        on_message: called with the bytes of each large message that is written.
         """
 
         def pending_writes() -> PendingWrites:
-            return _ToldWrites(
-                passed,
+            return _ReportedWrites(
+                on_message,
                 longest_s=config.send_timeout_s,
                 max_bytes=config.max_pending_write_bytes,
                 slow_s=_SLOW_S,
@@ -117,7 +119,7 @@ class WriteBounds(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     @asynccontextmanager
-    async def watched(self) -> AsyncIterator[None]:
+    async def watching(self) -> AsyncIterator[None]:
         """While the block runs, look for sides that do not read."""
         async with (
             in_background(self.to_envoys.run(), name="xds-proxy: pending writes to Envoy"),
