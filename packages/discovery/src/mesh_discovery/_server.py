@@ -1,42 +1,29 @@
-"""The control plane, put together: configuration in, xDS and certificates out."""
+"""The control plane, put together: configuration in, xDS and certificates out.
+
+Parts start in the order of `running`, and stop in its reverse.
+"""
 
 import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from functools import partial
 
 from prometheus_client import CollectorRegistry
 
-from envoy_config import Proxy
-from istio_config.addresses import split_host_port
-from istio_config.kinds.mesh_config import whole_seconds
-from mesh_ca import Authenticator
 from mesh_discovery._config import DiscoveryConfig
 from mesh_discovery._metrics import Metrics
 from mesh_discovery._version import version
-from mesh_discovery.parts._authority import OpenedAuthority, open_authority
+from mesh_discovery.parts._authority import open_authority
 from mesh_discovery.parts._configuration import open_configuration
-from mesh_discovery.parts._ports import serving_grpc, serving_monitoring, serving_public
-from mesh_discovery.push._affected import needs_push
+from mesh_discovery.parts._ports import serving_ports
+from mesh_discovery.parts._xds_server import xds_server
 from mesh_discovery.push._config_store import ConfigStore
-from mesh_discovery.push._generators import generators
-from mesh_discovery.push._push_reasons import control_plane_identifier
-from mesh_discovery.serve._admission import ProxyAdmission
-from mesh_discovery.serve._caller_authentication import authenticating
 from mesh_discovery.serve._debug_pages import DebugPages
 from mesh_discovery.serve._free_ports import check_free
-from mesh_discovery.serve._serving_certificate import ServingCertificate, serving_certificate
 from mesh_discovery.sources._source import ObjectSource
 from mesh_lifecycle import Readiness
-from mesh_listening.prometheus import PortMetrics
-from mesh_protos import type_urls
-from xds_server import NullObserver, ServerConfig, StreamObserver, XdsServer
 
 log = logging.getLogger(__name__)
-
-_MAX_NAME_LENGTH = 1024
-"""Of a cluster, route or listener: a prefix, a port, a subset and the name of a host."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,34 +53,28 @@ async def running(
     check_free((config.http, config.grpc, config.secure_grpc, config.monitoring))
     registry = CollectorRegistry()
     metrics = Metrics(registry, version=version())
-    ports = PortMetrics()
-    registry.register(ports)
     configuration = await open_configuration(config, sources, metrics=metrics)
     store = configuration.store
-    opened = await open_authority(
-        config, trust_domain=store.served.current.model.trust_domain, registry=registry
-    )
+    trust_domain = store.served.current.model.trust_domain
+    authority = await open_authority(config, trust_domain=trust_domain, registry=registry)
     readiness = Readiness()
     serves = readiness.register("discovery")
     async with AsyncExitStack() as stack:
         enter = stack.enter_async_context
-        authenticator = await enter(
-            authenticating(config.tokens, opened.authority, revocations=opened.revocations)
-        )
-        certificate = await enter(_serving_certificate(config, store, opened, metrics))
-        server = _xds_server(
+        authenticator = await enter(authority.authenticating())
+        certificate = await enter(authority.serving_certificate(store, metrics=metrics))
+        server = xds_server(
             config,
             store,
-            opened,
             authenticator,
+            bundle_pem=lambda: authority.root_pem,
             observer=configuration.workloads,
             registry=registry,
         )
-        refresh = certificate.refresh if certificate is not None else _nothing
+        refresh = certificate.refresh if certificate is not None else None
         await enter(configuration.following(notify=server.notify, on_served=refresh))
-        await enter(opened.rotating(notify=server.notify, certificate=certificate))
-        service = await enter(opened.serving(authenticator))
-        grpc = await enter(serving_grpc(config, server, certificate, service, ports=ports))
+        await enter(authority.rotating(notify=server.notify, certificate=certificate))
+        signing = await enter(authority.serving(authenticator))
         pages = DebugPages(
             store,
             configuration.sources.objects,
@@ -102,102 +83,30 @@ async def running(
             plaintext_secrets=config.plaintext_secrets,
             believe_plaintext=config.believe_plaintext,
         )
-        monitoring = await enter(serving_monitoring(config, registry, pages, ports=ports))
-        revocations = opened.revocations
-        revocation_list = (lambda: revocations.der) if revocations is not None else None
-        http = await enter(serving_public(config, readiness, revocation_list, ports=ports))
+        addresses = await enter(
+            serving_ports(
+                config,
+                server=server,
+                signing=signing,
+                certificate=certificate,
+                pages=pages,
+                readiness=readiness,
+                revocation_list=authority.revocation_list,
+                registry=registry,
+            )
+        )
         serves.set()
         stack.callback(serves.unset, "stopping")
         plane = ControlPlane(
-            http=http,
-            monitoring=monitoring,
-            grpc=grpc.get("grpc", ""),
-            secure_grpc=grpc.get("secure_grpc", ""),
-            trust_bundle_pem=opened.root_pem,
+            http=addresses.http,
+            monitoring=addresses.monitoring,
+            grpc=addresses.grpc,
+            secure_grpc=addresses.secure_grpc,
+            trust_bundle_pem=authority.root_pem,
             readiness=readiness,
         )
         _log_ready(config, plane, store)
         yield plane
-
-
-def serving_names(config: DiscoveryConfig, store: ConfigStore) -> tuple[str, ...]:
-    """Return the names on the secure port's certificate: Istio's, mesh config's and loopback."""
-    names = [
-        "istiod.istio-system.svc",
-        f"istiod.{config.namespace}.svc",
-        f"istio-pilot.{config.namespace}.svc",
-        "localhost",
-        "127.0.0.1",
-    ]
-    address = store.snapshot.mesh_config.default_config.discovery_address
-    if address is not None:
-        names.insert(0, split_host_port(address)[0])
-    return tuple(dict.fromkeys(name for name in names if name))
-
-
-def _xds_server(
-    config: DiscoveryConfig,
-    store: ConfigStore,
-    opened: OpenedAuthority,
-    authenticator: Authenticator,
-    *,
-    observer: StreamObserver[Proxy] = NullObserver(),  # noqa: B008  stateless
-    registry: CollectorRegistry,
-) -> XdsServer[Proxy]:
-    server = XdsServer(
-        generators(
-            store.served,
-            bundle_pem=lambda: opened.root_pem,
-            plaintext_secrets=config.plaintext_secrets,
-        ),
-        admit=ProxyAdmission(
-            authenticator,
-            domain_suffix=config.domain,
-            drain_time=lambda: whole_seconds(
-                store.snapshot.mesh_config.default_config.drain_duration
-            ),
-            interception=lambda: store.snapshot.mesh_config.default_config.interception_mode,
-            believe_plaintext=config.believe_plaintext,
-        ),
-        config=ServerConfig(
-            debounce_quiet_s=config.debounce_after_s,
-            debounce_maximum_s=config.debounce_max_s,
-            control_plane=control_plane_identifier,
-            max_name_length=_MAX_NAME_LENGTH,
-            **config.client_limits._asdict(),
-            trim_memory_after_s=10.0,
-            # Agents tell what they find, and expect no answer.
-            reported_types=frozenset({type_urls.HEALTH_INFORMATION}),
-        ),
-        build=store.served.build,
-        needs_push=partial(needs_push, store.served),
-        registry=registry,
-        observer=observer,
-    )
-    server.set_ready()
-    return server
-
-
-def _nothing() -> None:
-    pass
-
-
-@asynccontextmanager
-async def _serving_certificate(
-    config: DiscoveryConfig, store: ConfigStore, opened: OpenedAuthority, metrics: Metrics
-) -> AsyncIterator[ServingCertificate | None]:
-    """Keep the certificate of the secure port while the block runs; None if that is off."""
-    if config.secure_grpc is None:
-        yield None
-        return
-    kept = serving_certificate(
-        opened.authority,
-        names=lambda: serving_names(config, store),
-        lifetime=config.default_lifetime,
-        on_issued=metrics.certificate_expiry.set,
-    )
-    async with kept as certificate:
-        yield certificate
 
 
 def _log_ready(config: DiscoveryConfig, plane: ControlPlane, store: ConfigStore) -> None:

@@ -1,1 +1,1 @@
-"""The three parts of a running control plane: its configuration, its authority, its ports."""
+"""The parts of a control plane: its configuration, its authority, its xDS server, its ports."""

@@ -1,16 +1,17 @@
-"""Opens the certificate authority, serves it over gRPC and replaces its root in time.
+"""The certificate authority of a control plane: opened, served, its root replaced in time.
 
-Its callers are authenticated by `serve/_caller_authentication`; that is passed on from here.
+It issues the certificate of the secure port, too, and its bundle authenticates callers.
 """
 
 import logging
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry
 
+from istio_config.addresses import split_host_port
 from mesh_ca import (
     Authenticator,
     Authority,
@@ -26,9 +27,12 @@ from mesh_ca import (
     signer_processes,
 )
 from mesh_discovery._config import DiscoveryConfig
+from mesh_discovery._metrics import Metrics
+from mesh_discovery.push._config_store import ConfigStore
 from mesh_discovery.push._trust_bundle import trust_bundle_changed
 from mesh_discovery.serve._admission import credentials
-from mesh_discovery.serve._serving_certificate import ServingCertificate
+from mesh_discovery.serve._caller_authentication import authenticating
+from mesh_discovery.serve._serving_certificate import ServingCertificate, serving_certificate
 from mesh_filewatch import ReadTimedOut, run_in_thread
 from xds_server import PushRequest, peer_of
 
@@ -62,6 +66,33 @@ class OpenedAuthority:
         """The trust bundle, PEM."""
         return self.authority.root_pem
 
+    @property
+    def revocation_list(self) -> Callable[[], bytes] | None:
+        """The source of the revocation list, DER; None if that is the user's own."""
+        revocations = self.revocations
+        return (lambda: revocations.der) if revocations is not None else None
+
+    def authenticating(self) -> AbstractAsyncContextManager[Authenticator]:
+        """Give the authenticator of callers: by certificate, and by token where there are rules."""
+        return authenticating(self.config.tokens, self.authority, revocations=self.revocations)
+
+    @asynccontextmanager
+    async def serving_certificate(
+        self, store: ConfigStore, *, metrics: Metrics
+    ) -> AsyncIterator[ServingCertificate | None]:
+        """Keep the certificate of the secure port while the block runs; None if that is off."""
+        if self.config.secure_grpc is None:
+            yield None
+            return
+        kept = serving_certificate(
+            self.authority,
+            names=lambda: serving_names(self.config, store),
+            lifetime=self.config.default_lifetime,
+            on_issued=metrics.certificate_expiry.set,
+        )
+        async with kept as certificate:
+            yield certificate
+
     @asynccontextmanager
     async def serving(self, authenticator: Authenticator) -> AsyncIterator["CertificateService"]:
         """Give the gRPC service that signs workload certificates; its signers run meanwhile."""
@@ -91,7 +122,7 @@ class OpenedAuthority:
     async def rotating(
         self, *, notify: Callable[[PushRequest], None], certificate: ServingCertificate | None
     ) -> AsyncIterator[None]:
-        """Replace the root in time while the block runs, or follow the files of one who does.
+        """Replace the root in time while the block runs, or follow another process that does.
 
         After each change the serving certificate is issued anew, then workloads are notified.
         """
@@ -145,6 +176,21 @@ async def open_authority(
         return await run_in_thread(load, path=config.ca_dir, timeout_s=_FILES_TIMEOUT_S)
     except ReadTimedOut as error:
         raise StorageError(f"{config.ca_dir}: {error.strerror}") from error
+
+
+def serving_names(config: DiscoveryConfig, store: ConfigStore) -> tuple[str, ...]:
+    """Return the names on the secure port's certificate: Istio's, mesh config's and loopback."""
+    names = [
+        "istiod.istio-system.svc",
+        f"istiod.{config.namespace}.svc",
+        f"istio-pilot.{config.namespace}.svc",
+        "localhost",
+        "127.0.0.1",
+    ]
+    address = store.snapshot.mesh_config.default_config.discovery_address
+    if address is not None:
+        names.insert(0, split_host_port(address)[0])
+    return tuple(dict.fromkeys(name for name in names if name))
 
 
 def _nothing_revoked(_sha256: str) -> bool:

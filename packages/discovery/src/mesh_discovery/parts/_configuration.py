@@ -46,12 +46,12 @@ class Configuration:
 
     @asynccontextmanager
     async def following(
-        self, *, notify: Notify, on_served: Callable[[], None]
+        self, *, notify: Notify, on_served: Callable[[], None] | None = None
     ) -> AsyncIterator[None]:
         """Serve what changes, while the block runs.
 
-        notify: told of what a push has to carry, and when it changed. on_served: called after each
-        change.
+        notify: called with what a push has to carry, and when that changed. on_served: called after
+        each change.
         """
         changed = asyncio.Event()
 
@@ -59,7 +59,8 @@ class Configuration:
             self.store.serve(self.sources.facts, partial(notify, quiet_since=at))
             self.sources.on_model(self.store.served.pending)
             changed.set()
-            on_served()
+            if on_served is not None:
+                on_served()
 
         async with (
             in_background(self._review(changed), name="review of the configuration"),
@@ -68,7 +69,7 @@ class Configuration:
             yield
 
     async def _review(self, changed: asyncio.Event) -> None:
-        """Look for what can't be reached after changes, once the pushes of them are on their way.
+        """Find what no proxy can reach, after a change and once its pushes are on their way.
 
         In a large mesh it takes as long as a push, and edits may follow each other closely.
         """

@@ -1,8 +1,8 @@
-"""The ports of a running control plane: xDS and certificates over gRPC, and two over HTTP."""
+"""The ports of a control plane: xDS and certificates over gRPC, and two over HTTP."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from prometheus_client import CollectorRegistry
 
@@ -20,8 +20,48 @@ if TYPE_CHECKING:
     from mesh_discovery.parts._authority import CertificateService
 
 
+class Addresses(NamedTuple):
+    """Where each port listens, `host:port`; empty if it is switched off."""
+
+    http: str
+    grpc: str
+    secure_grpc: str
+    monitoring: str
+
+
 @asynccontextmanager
-async def serving_grpc(
+async def serving_ports(
+    config: DiscoveryConfig,
+    *,
+    server: XdsServer[Proxy],
+    signing: "CertificateService",
+    certificate: ServingCertificate | None,
+    pages: DebugPages,
+    readiness: Readiness,
+    revocation_list: Callable[[], bytes] | None,
+    registry: CollectorRegistry,
+) -> AsyncIterator[Addresses]:
+    """Serve on all ports while the block runs; raises `CannotListenError`.
+
+    The port with readiness is opened last: a caller that finds it ready finds the others, too.
+    """
+    ports = PortMetrics()
+    registry.register(ports)
+    async with AsyncExitStack() as stack:
+        enter = stack.enter_async_context
+        grpc = await enter(_serving_grpc(config, server, certificate, signing, ports=ports))
+        monitoring = await enter(_serving_monitoring(config, registry, pages, ports=ports))
+        http = await enter(_serving_public(config, readiness, revocation_list, ports=ports))
+        yield Addresses(
+            http=http,
+            grpc=grpc.get("grpc", ""),
+            secure_grpc=grpc.get("secure_grpc", ""),
+            monitoring=monitoring,
+        )
+
+
+@asynccontextmanager
+async def _serving_grpc(
     config: DiscoveryConfig,
     server: XdsServer[Proxy],
     certificate: ServingCertificate | None,
@@ -60,7 +100,7 @@ async def serving_grpc(
 
 
 @asynccontextmanager
-async def serving_monitoring(
+async def _serving_monitoring(
     config: DiscoveryConfig, registry: CollectorRegistry, pages: DebugPages, *, ports: PortMetrics
 ) -> AsyncIterator[str]:
     """Serve metrics and debug pages while the block runs; gives the address, "" if switched off."""
@@ -74,7 +114,7 @@ async def serving_monitoring(
 
 
 @asynccontextmanager
-async def serving_public(
+async def _serving_public(
     config: DiscoveryConfig,
     readiness: Readiness,
     revocation_list: Callable[[], bytes] | None,

@@ -14,8 +14,8 @@ from mesh_ca import Authority, ClientCertificateAuthenticator
 from mesh_configfile import Problem
 from mesh_discovery._config import Address, DiscoveryConfig
 from mesh_discovery._metrics import Metrics
-from mesh_discovery._server import _xds_server, serving_names
-from mesh_discovery.parts._authority import open_authority
+from mesh_discovery.parts._authority import open_authority, serving_names
+from mesh_discovery.parts._xds_server import xds_server
 from mesh_discovery.push._config_store import ConfigStore
 from mesh_discovery.serve._debug_pages import DebugPages
 from mesh_discovery.serve._serving_certificate import serving_certificate
@@ -157,11 +157,11 @@ async def scene_plane(
     opened = await open_authority(
         config, trust_domain=store.served.current.model.trust_domain, registry=registry
     )
-    server = _xds_server(
+    server = xds_server(
         config,
         store,
-        opened,
         ClientCertificateAuthenticator(),
+        bundle_pem=lambda: opened.root_pem,
         observer=workloads,
         registry=registry,
     )
