@@ -32,7 +32,7 @@ def test_clusters_of_hosts_are_found_among_sorted_names_as_among_all(
         if parsed is not None and parsed.host in hosts:
             expected.add(name)
 
-    assert ClusterNames().of(hosts, wanted) == expected
+    assert ClusterNames().select(hosts, wanted) == expected
 
 
 @given(
@@ -50,16 +50,16 @@ def test_clusters_of_a_host_are_found_as_a_client_watches_others(
     for wanted in watches:
         for number in range(41):
             name = f"outbound|80||s{number}"
-            assert names.of(frozenset({f"s{number}"}), wanted) == {name} & wanted
+            assert names.select(frozenset({f"s{number}"}), wanted) == {name} & wanted
 
 
 def test_a_watch_with_a_few_other_names_is_not_sorted_again() -> None:
     names = ClusterNames()
     wanted = frozenset(f"outbound|80||service-{number}" for number in range(100))
-    names.of(frozenset({"service-1"}), wanted)
+    names.select(frozenset({"service-1"}), wanted)
     wanted = (wanted - {"outbound|80||service-1"}) | {"outbound|80|v2|service-2"}
-    assert names.of(frozenset({"service-1"}), wanted) == frozenset()
-    assert len(names.of(frozenset({"service-2"}), wanted)) == 2
+    assert names.select(frozenset({"service-1"}), wanted) == frozenset()
+    assert len(names.select(frozenset({"service-2"}), wanted)) == 2
     assert names.sorted == 1
 
 
@@ -68,7 +68,7 @@ def test_the_names_of_a_watch_are_sorted_once_for_all_pushes_and_forgotten_with_
     wanted = frozenset(f"outbound|80||service-{number}" for number in range(100))
     for number in range(5):
         host = f"service-{number}"
-        assert names.of(frozenset({host}), wanted) == {f"outbound|80||{host}"}
+        assert names.select(frozenset({host}), wanted) == {f"outbound|80||{host}"}
     assert names.sorted == 1
     del wanted
     gc.collect()

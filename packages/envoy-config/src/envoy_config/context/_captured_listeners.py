@@ -68,7 +68,7 @@ class CapturedListeners:
         self._outbound = Cache[_OutboundListener, Resource](most=MOST_RESOURCES)
         self._inbound = Cache[_Inbound, tuple[Resource, ...]](most=MOST_OWN)
 
-    def of(self, proxy: Proxy) -> Generated:
+    def for_proxy(self, proxy: Proxy) -> Generated:
         """Return all listeners of a captured sidecar."""
         outbound = CapturedOutboundShape(
             self._scopes.key_of(proxy), self.inbound(proxy).ips, proxy.naming
@@ -81,7 +81,7 @@ class CapturedListeners:
                 outbound,
                 self.inbound(proxy),
                 own,
-                settings_of(proxy, self._model, lambda: self._scopes.of(proxy).services),
+                settings_of(proxy, self._model, lambda: self._scopes.for_proxy(proxy).services),
                 inbound_policies(proxy, self._model),
             ),
             self._make,
@@ -124,7 +124,7 @@ class CapturedListeners:
         return self._outbound_plans.renew(shape, self._plan_outbound).plan
 
     def _plan_inbound(self, proxy: Proxy) -> CapturedInbound:
-        return plan_captured_inbound(proxy, self._model, self._scopes.of(proxy).sidecar)
+        return plan_captured_inbound(proxy, self._model, self._scopes.for_proxy(proxy).sidecar)
 
     def _plan_outbound(self, shape: CapturedOutboundShape, before: _Planned | None) -> _Planned:
         scope = self._scopes.get(shape.scope)

@@ -23,7 +23,7 @@ class ClusterNames:
         self.sorted = 0
         """How many watches were sorted, for tests."""
 
-    def of(self, hosts: frozenset[str], wanted: frozenset[str]) -> frozenset[str]:
+    def select(self, hosts: frozenset[str], wanted: frozenset[str]) -> frozenset[str]:
         """Return those of the wanted clusters that lead to one of the hosts."""
         if len(wanted) < _FEW * len(hosts):
             return frozenset(name for name in wanted if _leads_to(name, hosts))

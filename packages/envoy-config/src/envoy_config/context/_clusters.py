@@ -134,7 +134,7 @@ class Clusters:
             most=MOST_OWN
         )
 
-    def of(self, shape: ClusterShape) -> Generated:
+    def for_shape(self, shape: ClusterShape) -> Generated:
         """Return all clusters of the proxies of a shape."""
         return self._of_shape.get(shape, self._make).generated
 

@@ -91,12 +91,12 @@ class PushContext:
             proxy.client_files,
             passes_mesh_tls=not proxy.is_sidecar and self._routers.passes_mesh_tls(proxy),
         )
-        made = self._clusters.of(shape)
+        made = self._clusters.for_shape(shape)
         return self._patched.clusters(proxy, made) if self._patched.has_patches else made
 
     def endpoints(self, proxy: Proxy, wanted: frozenset[str]) -> Generated:
         """Return the load assignments of these clusters; an unknown one's is empty."""
-        return self._endpoints.of(
+        return self._endpoints.for_shape(
             EndpointShape(self._scopes.key_of(proxy), self._location(proxy), wanted)
         )
 
@@ -130,16 +130,19 @@ class PushContext:
         if self.model.mesh_config.proxy_listen_port <= 0:
             return NOTHING
         if proxy.is_captured:
-            return self._captured_listeners.of(proxy)
-        return self._listeners.of(proxy)
+            return self._captured_listeners.for_proxy(proxy)
+        return self._listeners.for_proxy(proxy)
 
     def _plain_routes(self, proxy: Proxy, wanted: frozenset[str]) -> Generated:
         if not proxy.is_sidecar:
             return self._routers.routes(proxy, wanted)
         settings = proxy.settings.over(self.model.mesh_config.default_config)
-        return self._routes.of(
+        return self._routes.for_shape(
             RouteShape(
-                self._scopes.key_of(proxy), proxy.domain, wanted, RouteHeaders.of(settings.config)
+                self._scopes.key_of(proxy),
+                proxy.domain,
+                wanted,
+                RouteHeaders.from_config(settings.config),
             )
         )
 
@@ -149,7 +152,7 @@ class PushContext:
         if not proxy.is_sidecar and not naming.answers_dns:
             return NOTHING
         outbound = self._listeners.outbound_shape(proxy) if naming.own_listeners else None
-        return self._name_tables.of(
+        return self._name_tables.for_shape(
             NameTableShape(self._scopes.key_of(proxy), proxy.domain, naming, outbound)
         )
 
@@ -157,7 +160,7 @@ class PushContext:
 
     def scope(self, proxy: Proxy) -> Scope:
         """Return the part of the mesh that a proxy knows."""
-        return self._scopes.of(proxy)
+        return self._scopes.for_proxy(proxy)
 
     def visible(self, namespace: str) -> Mapping[str, Service]:
         """Return the services that are exported to a namespace, by host."""

@@ -107,7 +107,7 @@ class Endpoints:
             most=MOST_NAMES, weigh=lambda key: len(key[1]) + 1
         )
 
-    def of(self, shape: EndpointShape) -> Generated:
+    def for_shape(self, shape: EndpointShape) -> Generated:
         """Return the load assignments of a shape's clusters; an unknown one's is empty."""
         if shape not in self._of_shape and self._has_many_unknown(shape):
             # No other client asks for them.
@@ -127,7 +127,7 @@ class Endpoints:
 
     def clusters_of(self, hosts: frozenset[str], wanted: frozenset[str]) -> frozenset[str]:
         """Return those of the wanted clusters that lead to one of the hosts."""
-        return self._clusters_of.get((hosts, wanted), lambda key: self.cluster_names.of(*key))
+        return self._clusters_of.get((hosts, wanted), lambda key: self.cluster_names.select(*key))
 
     def adopt(self, before: "Endpoints", change: ModelChange, held: AbstractSet[ScopeKey]) -> None:
         """Take over the load assignments that the change leaves as they are.

@@ -46,12 +46,12 @@ class Listeners:
         self._inbound = Cache[_Inbound, Resource]()
         self._outbound = Cache[_Routed, Resource]()
 
-    def of(self, proxy: Proxy) -> Generated:
+    def for_proxy(self, proxy: Proxy) -> Generated:
         """Return all listeners of a sidecar."""
         shape = ListenerShape(
             self.outbound_shape(proxy),
             self.inbound(proxy).ports,
-            settings_of(proxy, self._model, lambda: self._scopes.of(proxy).services),
+            settings_of(proxy, self._model, lambda: self._scopes.for_proxy(proxy).services),
             inbound_policies(proxy, self._model),
         )
         return self._of_shape.get(shape, self._make)
@@ -87,7 +87,7 @@ class Listeners:
         return frozenset(each for plan in plans for each in plan.only_by_http_proxy)
 
     def _plan_inbound(self, proxy: Proxy) -> InboundPlan:
-        return plan_inbound(proxy, self._model, self._scopes.of(proxy).sidecar)
+        return plan_inbound(proxy, self._model, self._scopes.for_proxy(proxy).sidecar)
 
     def _plan_outbound(self, shape: OutboundShape) -> OutboundPlan:
         scope = self._scopes.get(shape.scope)

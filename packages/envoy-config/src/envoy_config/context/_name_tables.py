@@ -18,7 +18,7 @@ class NameTables:
         self._listeners = listeners
         self._of_shape = Cache[NameTableShape, Generated]()
 
-    def of(self, shape: NameTableShape) -> Generated:
+    def for_shape(self, shape: NameTableShape) -> Generated:
         """Return the name table of the proxies of a shape."""
         return self._of_shape.get(shape, self._make)
 

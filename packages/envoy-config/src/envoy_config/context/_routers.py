@@ -157,7 +157,7 @@ class Routers:
         if proxy.naming.own_listeners:
             # Its node says where: several gateways may be on one machine.
             addresses = (proxy.outbound_address,)
-        settings = settings_of(proxy, model, lambda: self._scopes.of(proxy).services)
+        settings = settings_of(proxy, model, lambda: self._scopes.for_proxy(proxy).services)
         return RouterShape(
             scope=self._scopes.key_of(proxy),
             gateways=tuple(each.key for each in self.gateways(proxy)),
@@ -202,7 +202,7 @@ class Routers:
         scope = self._scopes.get(shape.scope)
         virtual_services = self._model.virtual_services
         namespace, labels = shape.scope.namespace, shape.scope.labels
-        headers = RouteHeaders.of(shape.settings.proxy.config)
+        headers = RouteHeaders.from_config(shape.settings.proxy.config)
 
         def routes_of(each: VirtualService, server: PlannedServer) -> PackedRoutes | None:
             port = server.server.port.number

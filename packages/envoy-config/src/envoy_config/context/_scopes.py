@@ -27,7 +27,7 @@ class Scopes:
         """Return the key of a proxy's scope."""
         return self._keys.get(proxy, self._find_key)
 
-    def of(self, proxy: Proxy) -> Scope:
+    def for_proxy(self, proxy: Proxy) -> Scope:
         """Return a proxy's scope."""
         return self.get(self.key_of(proxy))
 

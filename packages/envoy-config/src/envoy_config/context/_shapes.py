@@ -93,7 +93,7 @@ class RouteHeaders(NamedTuple):
     forwards_host: bool = False
 
     @classmethod
-    def of(cls, config: ProxyConfig) -> "RouteHeaders":
+    def from_config(cls, config: ProxyConfig) -> "RouteHeaders":
         """Return those that a proxy's settings ask for."""
         headers = config.proxy_headers
         if headers is None:

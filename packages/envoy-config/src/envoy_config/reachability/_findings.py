@@ -86,7 +86,7 @@ def review(model: MeshModel, before: Findings | None = None) -> Findings:
     old = before.model if before is not None else None
     same = old is not None and same_services(old, model)
     earlier = before.routes if before is not None else RouteFindings(domain=model.domain)
-    hosts = earlier.rules.hosts if same else KnownHosts.of(model.services)
+    hosts = earlier.rules.hosts if same else KnownHosts.build(model.services)
     routes = earlier.after(model, hosts)
     known: tuple[Problems, ...] = before.parts if before is not None else ({},) * (len(_PARTS) + 2)
     parts = tuple(

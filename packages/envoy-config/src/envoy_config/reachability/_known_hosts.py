@@ -20,7 +20,7 @@ class KnownHosts:
     """By host, the numbers of the ports of all its services."""
 
     @classmethod
-    def of(cls, services: Iterable[Service]) -> "KnownHosts":
+    def build(cls, services: Iterable[Service]) -> "KnownHosts":
         """Return the hosts of these services."""
         found: dict[str, frozenset[int]] = {}
         for service in services:

@@ -78,7 +78,7 @@ class PatchSets:
         """The patches of all proxies that asked so far."""
         return frozenset(self._sets.values())
 
-    def of(self, proxy: Proxy, model: MeshModel) -> PatchSet | None:
+    def for_proxy(self, proxy: Proxy, model: MeshModel) -> PatchSet | None:
         """Return the patches of a proxy, if it has some."""
         rules = rules_for(proxy, model)
         if not rules:

@@ -67,21 +67,21 @@ class Patched:
 
     def listeners(self, proxy: Proxy, plain: Generated) -> Generated:
         """Return a proxy's listeners with its patches."""
-        patches = self._sets.of(proxy, self._model)
+        patches = self._sets.for_proxy(proxy, self._model)
         if patches is None or not patches.patches.listeners:
             return plain
         return self._answer(plain, patches, lambda: self._listeners(proxy, plain, patches))
 
     def clusters(self, proxy: Proxy, plain: Generated) -> Generated:
         """Return a proxy's clusters with its patches."""
-        patches = self._sets.of(proxy, self._model)
+        patches = self._sets.for_proxy(proxy, self._model)
         if patches is None or not patches.patches.clusters:
             return plain
         return self._answer(plain, patches, lambda: self._clusters(proxy, plain, patches))
 
     def routes(self, proxy: Proxy, plain: Generated) -> Generated:
         """Return route configurations of a proxy with its patches."""
-        patches = self._sets.of(proxy, self._model)
+        patches = self._sets.for_proxy(proxy, self._model)
         if patches is None or not patches.on_routes:
             return plain
         if proxy.is_sidecar:
@@ -90,7 +90,7 @@ class Patched:
 
     def extensions(self, proxy: Proxy, wanted: frozenset[str]) -> Generated:
         """Return the configurations of extensions of these names, and which there are none of."""
-        patches = self._sets.of(proxy, self._model)
+        patches = self._sets.for_proxy(proxy, self._model)
         found: dict[str, Resource] = {}
         for each in patches.patches.extensions if patches is not None else ():
             name = str(getattr(each.value, "name", ""))

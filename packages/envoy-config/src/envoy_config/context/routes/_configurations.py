@@ -68,7 +68,7 @@ class Routes:
         self._ports = Cache[RouteName, PortHosts](most=MOST_SCOPES)
         self._rule_changes = RuleChanges(model.destination_rules)
 
-    def of(self, shape: RouteShape) -> Generated:
+    def for_shape(self, shape: RouteShape) -> Generated:
         """Return the route configurations of a shape's names; one that can't be is left out."""
         return self._of_shape.get(shape, self._make)
 
@@ -153,10 +153,10 @@ class Routes:
                 and not _is_short_for_other(known.domains, each.host, scope)
             ):
                 taken.update(known.domains)
-                found.append((name, HostPart.of(each, known.packed, routes, settings)))
+                found.append((name, HostPart.build(each, known.packed, routes, settings)))
             elif free := _free(_domains(each, domain, scope), taken):
                 packed = packed_names(name, free)
-                found.append((name, HostPart.of(each, packed, routes, settings)))
+                found.append((name, HostPart.build(each, packed, routes, settings)))
         parts = dict(sorted(found, key=lambda each: each[0]))
         return PortHosts(
             services=listener.services,
@@ -164,7 +164,7 @@ class Routes:
             rules=scope.rules,
             outbound_policy=scope.outbound_policy,
             parts=parts,
-            index=PartIndex.of(parts),
+            index=PartIndex.build(parts),
             unknown=tuple(_unknown(asked, taken)),
         )
 

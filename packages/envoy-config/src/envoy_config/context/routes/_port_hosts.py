@@ -33,7 +33,9 @@ class HostPart(NamedTuple):
     body: bytes
 
     @classmethod
-    def of(cls, governed: GovernedHost, names: bytes, routes: bytes, settings: bytes) -> "HostPart":
+    def build(
+        cls, governed: GovernedHost, names: bytes, routes: bytes, settings: bytes
+    ) -> "HostPart":
         """Put a virtual host together."""
         body = virtual_host(names, routes, settings)
         return cls(governed, names, routes, settings, body)
@@ -48,7 +50,7 @@ class PartIndex(NamedTuple):
     """By the hosts that they lead to."""
 
     @classmethod
-    def of(cls, parts: Mapping[str, HostPart]) -> "PartIndex":
+    def build(cls, parts: Mapping[str, HostPart]) -> "PartIndex":
         """Sort virtual hosts."""
         governed: dict[VirtualService, list[str]] = {}
         leading: dict[str, list[str]] = {}
@@ -153,7 +155,7 @@ class PortHosts:
                 governed = replace(governed, virtual_service=edited.get(governing, governing))
             routes = routes_of(governed)
             if routes != known.routes or governed is not known.governed:
-                parts[name] = HostPart.of(governed, known.names, routes, known.settings)
+                parts[name] = HostPart.build(governed, known.names, routes, known.settings)
         same = all(parts[name].body == self.parts[name].body for name in touched)
         return replace(
             self,
