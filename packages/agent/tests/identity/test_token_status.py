@@ -8,7 +8,7 @@ from pathlib import Path
 import jwt
 
 import certclient
-from mesh_agent.identity import _token as _token_status
+from mesh_agent.identity import _token_status
 from mesh_testkit import PATIENCE_S
 
 
