@@ -177,10 +177,10 @@ def test_a_workload_whose_health_is_checked_is_unhealthy_until_it_is_reported_to
         return endpoints(workloads, given)[0].health
 
     assert health() is Health.UNHEALTHY
-    assert workloads.reported([PLACE], "s1", healthy=True)
+    assert workloads.on_report([PLACE], "s1", healthy=True)
     assert health() is Health.HEALTHY
-    assert workloads.reported([PLACE], "s1", healthy=False)
-    assert not workloads.reported([PLACE], "s1", healthy=False)
+    assert workloads.on_report([PLACE], "s1", healthy=False)
+    assert not workloads.on_report([PLACE], "s1", healthy=False)
     assert health() is Health.UNHEALTHY
 
 
@@ -191,7 +191,7 @@ def test_a_report_is_about_entries_and_endpoints_of_files_too(
     inline = service_entry(
         "db", "db.test", endpoints=[{"address": "10.5.0.1", "serviceAccount": "vm"}]
     )
-    workloads.reported([PLACE], "s1", healthy=False)
+    workloads.on_report([PLACE], "s1", healthy=False)
 
     found = model(workloads, own, inline)
 
@@ -202,7 +202,7 @@ def test_a_report_about_a_workload_of_the_files_is_forgotten_with_its_stream(
     workloads: RegisteredWorkloads,
 ) -> None:
     own = workload_entry("vm", "10.5.0.1", labels=APP, serviceAccount="vm")
-    workloads.reported([PLACE], "s1", healthy=False)
+    workloads.on_report([PLACE], "s1", healthy=False)
 
     assert workloads.closed("s1", now=0)
     assert endpoints(workloads, own)[0].health is Health.HEALTHY
@@ -218,7 +218,7 @@ def test_a_report_remakes_the_services_of_its_address_alone(
         service_entry("two", "two.test", endpoints=[{"address": "10.5.0.2"}]),
     ]
     before = model(workloads, *objects)
-    workloads.reported([PLACE], "s1", healthy=False)
+    workloads.on_report([PLACE], "s1", healthy=False)
 
     after = model(workloads, *objects, before=before)
 
@@ -236,7 +236,7 @@ def test_a_report_is_not_about_workloads_of_another_account(
     elsewhere = service_entry(
         "db", "db.test", namespace="other", endpoints=[{"address": "10.5.0.1"}]
     )
-    workloads.reported([PLACE], "s1", healthy=False)
+    workloads.on_report([PLACE], "s1", healthy=False)
 
     found = model(workloads, own, elsewhere)
 

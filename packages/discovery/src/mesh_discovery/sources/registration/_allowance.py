@@ -20,7 +20,7 @@ class Allowance:
         return self._left >= 1
 
     def take(self) -> None:
-        """Use one up that `has_one` has told of."""
+        """Use one up that `has_one` has found."""
         self._left -= 1
 
     def is_full(self, now: float) -> bool:

@@ -37,7 +37,7 @@ class RegistrantKey(NamedTuple):
 
 
 class Registrant(NamedTuple):
-    """A proxy that may register, and the part of it that its entry is made of.
+    """A proxy that may register, and the part of it that its entry is built from.
 
     account: the service account that it has proved to be. address: one that it may have, by its
     connection, or by_range: by those that its group allows.

@@ -1,4 +1,4 @@
-"""Which proxies are registered as workloads, and what is reported of the health of which address.
+"""The proxies that are registered as workloads, and the reported health of endpoints.
 
 State without input or output: it is told of streams, reports and the time, and tells whether what
 is served is different now. A proxy that connects anew before its grace period is over was never
@@ -99,24 +99,24 @@ class RegisteredWorkloads:
         self._gone_at.pop(key, None)
         return is_new
 
-    def place_of(self, stream: str) -> EndpointKey | None:
+    def endpoint_of(self, stream: str) -> EndpointKey | None:
         """Return the workload that a stream has registered, if it has."""
         key = self._of_stream.get(stream)
-        return None if key is None else _place(self._registered[key].registrant)
+        return None if key is None else _endpoint_key(self._registered[key].registrant)
 
-    def reported(self, places: Iterable[EndpointKey], stream: str, *, healthy: bool) -> bool:
+    def on_report(self, endpoints: Iterable[EndpointKey], stream: str, *, healthy: bool) -> bool:
         """Take the report of a proxy about workloads; return whether it changes anything."""
         changed = False
-        for place in places:
-            known = self._reported.get(place)
+        for endpoint in endpoints:
+            known = self._reported.get(endpoint)
             if known is None:
-                known = self._reported[place] = _Reported(healthy)
+                known = self._reported[endpoint] = _Reported(healthy)
                 changed = True
             elif known.healthy is not healthy:
                 known.healthy = healthy
                 changed = True
             known.streams.add(stream)
-            self._reports_of_stream.setdefault(stream, set()).add(place)
+            self._reports_of_stream.setdefault(stream, set()).add(endpoint)
         return changed
 
     def closed(self, stream: str, *, now: float) -> bool:
@@ -125,19 +125,19 @@ class RegisteredWorkloads:
         kept = None
         if key is not None:
             registered = self._registered[key]
-            kept = _place(registered.registrant)
+            kept = _endpoint_key(registered.registrant)
             registered.streams.discard(stream)
             if not registered.streams:
                 self._gone_at[key] = now
         ended = False
-        for place in self._reports_of_stream.pop(stream, ()):
-            reported = self._reported.get(place)
+        for endpoint in self._reports_of_stream.pop(stream, ()):
+            reported = self._reported.get(endpoint)
             if reported is None:
                 continue
             reported.streams.discard(stream)
             # What a registered workload has reported stays for as long as its entry.
-            if not reported.streams and place != kept:
-                del self._reported[place]
+            if not reported.streams and endpoint != kept:
+                del self._reported[endpoint]
                 ended = True
         return ended
 
@@ -152,9 +152,9 @@ class RegisteredWorkloads:
             del self._gone_at[key]
             registrant = self._registered.pop(key).registrant
             self._counts[registrant.namespace, registrant.account] -= 1
-            reported = self._reported.get(_place(registrant))
+            reported = self._reported.get(_endpoint_key(registrant))
             if reported is not None and not reported.streams:
-                del self._reported[_place(registrant)]
+                del self._reported[_endpoint_key(registrant)]
         return bool(ended)
 
     @property
@@ -166,7 +166,7 @@ class RegisteredWorkloads:
     @property
     def reports(self) -> Reports:
         """The health that is known."""
-        return {place: each.healthy for place, each in self._reported.items()}
+        return {endpoint: each.healthy for endpoint, each in self._reported.items()}
 
     def entries_in(self, snapshot: Snapshot) -> tuple[ConfigObject, ...]:
         """Return the entries of registered proxies whose group a configuration has.
@@ -220,5 +220,5 @@ class RegisteredWorkloads:
         self._allowance.take()
 
 
-def _place(registrant: Registrant) -> EndpointKey:
+def _endpoint_key(registrant: Registrant) -> EndpointKey:
     return registrant.namespace, registrant.account, registrant.address

@@ -63,7 +63,7 @@ def registrant(
     )
 
 
-def reported_places(
+def reported_endpoints(
     proxy: Proxy, identities: Iterable[str], entries: Sequence[ConfigObject]
 ) -> Iterator[EndpointKey]:
     """Yield the workloads of the files whose health a proxy may report.

@@ -24,7 +24,7 @@ from mesh_discovery.sources.registration._registered_workloads import (
 from mesh_discovery.sources.registration._rights import (
     MayNotRegisterError,
     registrant,
-    reported_places,
+    reported_endpoints,
 )
 from mesh_lifecycle import Clock, RepeatLog, SystemClock, in_background
 from mesh_model import EndpointKey, Facts, MeshModel
@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 _SHORTEST_REST_S = 0.25
 """More than pushes wait for a pause of changes."""
 _REST_FOR_WORK = 10
-_MOST_TOLD = 20
+_MOST_MESSAGES = 20
 """Messages at once; more are counted."""
 
 
@@ -60,9 +60,9 @@ class WorkloadObserver:
         """What is registered or reported differs from what is served."""
         self._gone = asyncio.Event()
         """A stream is over."""
-        self._told: list[tuple[str, dict[str, str]]] = []
-        """Messages that are logged once what they tell of is served."""
-        self._untold = 0
+        self._messages: list[tuple[str, dict[str, str]]] = []
+        """Messages that are logged once what they are about is served."""
+        self._left_out = 0
         self._warnings: dict[str, RepeatLog] = {}
         """By their message."""
 
@@ -110,8 +110,8 @@ class WorkloadObserver:
         """Take a report of health; all other requests are for generators."""
         if request.type_url != type_urls.HEALTH_INFORMATION:
             return
-        places = self._reported_by(client)
-        if not places:
+        endpoints = self._reported_by(client)
+        if not endpoints:
             self._warn(
                 "report of health without effect",
                 client,
@@ -121,7 +121,7 @@ class WorkloadObserver:
             )
             return
         healthy = request.error is None
-        if self._workloads.reported(places, client.id, healthy=healthy):
+        if self._workloads.on_report(endpoints, client.id, healthy=healthy):
             reason = "" if request.error is None else request.error.message[:200]
             self._tell(
                 "workload is healthy" if healthy else "workload is not healthy",
@@ -158,22 +158,22 @@ class WorkloadObserver:
 
     def _reported_by(self, client: Client[Proxy]) -> set[EndpointKey]:
         """Return the workloads that a client's report of health is about."""
-        places = reported_places(client.context, client.identities, self._entries)
-        found = {each for each in places if not self._is_anothers(each)}
-        registered = self._workloads.place_of(client.id)
+        endpoints = reported_endpoints(client.context, client.identities, self._entries)
+        found = {each for each in endpoints if not self._is_anothers(each)}
+        registered = self._workloads.endpoint_of(client.id)
         return found if registered is None else {*found, registered}
 
-    def _is_anothers(self, place: EndpointKey) -> bool:
+    def _is_anothers(self, endpoint: EndpointKey) -> bool:
         """Return whether what is served at an address is of other accounts alone."""
-        namespace, account, address = place
+        namespace, account, address = endpoint
         served = self._model.by_address.get((namespace, address), ()) if self._model else ()
         return bool(served) and all(each.service_account != account for _, each in served)
 
     def _tell(self, message: str, **facts: str) -> None:
-        if len(self._told) < _MOST_TOLD:
-            self._told.append((message, facts))
+        if len(self._messages) < _MOST_MESSAGES:
+            self._messages.append((message, facts))
         else:
-            self._untold += 1
+            self._left_out += 1
 
     def _warn(self, message: str, client: Client[Proxy], reason: str) -> None:
         """Log what has no effect."""
@@ -191,12 +191,12 @@ class WorkloadObserver:
         while True:
             await self._changed.wait()
             self._changed.clear()
-            told, untold = self._told, self._untold
-            self._told, self._untold = [], 0
-            for message, facts in told:
+            messages, left_out = self._messages, self._left_out
+            self._messages, self._left_out = [], 0
+            for message, facts in messages:
                 log.info(message, extra=facts)
-            if untold:
-                log.info("further workloads registered, or their health changed: %d", untold)
+            if left_out:
+                log.info("further workloads registered, or their health changed: %d", left_out)
             began = time.thread_time()
             changed()
             worked = time.thread_time() - began
