@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from envoy_config.reachability import Findings, review
 from istio_config import ConfigObject, FileContent, ObjectKey, Snapshot, snapshot_of
+from istio_config.kinds.authorization_policy import AUTHORIZATION_POLICY
 from istio_config.kinds.destination_rule import DESTINATION_RULE
 from istio_config.kinds.gateway import GATEWAY
 from istio_config.kinds.kind import Kind
@@ -16,6 +17,7 @@ from istio_config.kinds.kubernetes import ADDRESSES, NAMESPACE
 from istio_config.kinds.kubernetes import HOSTS as GIVEN
 from istio_config.kinds.service_entry import SERVICE_ENTRY
 from istio_config.kinds.sidecar import SIDECAR
+from istio_config.kinds.telemetry import TELEMETRY
 from istio_config.kinds.virtual_service import VIRTUAL_SERVICE
 from mesh_model import Facts, MeshModel, build_model
 from mesh_objects import object_of
@@ -31,6 +33,8 @@ KINDS: tuple[Kind[Any], ...] = (
     GATEWAY,
     SIDECAR,
     NAMESPACE,
+    AUTHORIZATION_POLICY,
+    TELEMETRY,
 )
 NAMES = {
     SERVICE_ENTRY.name: "xy",
@@ -39,6 +43,8 @@ NAMES = {
     GATEWAY.name: "gh",
     SIDECAR.name: "k",
     NAMESPACE.name: NAMESPACES,
+    AUTHORIZATION_POLICY.name: "c",
+    TELEMETRY.name: "tu",
 }
 
 hosts = st.sampled_from(HOSTS)
@@ -122,7 +128,10 @@ SPECS: dict[str, st.SearchStrategy[dict[str, Any]]] = {
     VIRTUAL_SERVICE.name: routes,
     GATEWAY.name: gateways,
     SIDECAR.name: sidecars,
-    NAMESPACE.name: st.just({}),
+    AUTHORIZATION_POLICY.name: st.just(
+        {"action": "CUSTOM", "provider": {"name": "none"}, "rules": [{}]}
+    ),
+    TELEMETRY.name: st.just({"accessLogging": [{"providers": [{"name": "none"}]}]}),
 }
 given_to_namespaces = st.fixed_dictionaries(
     {},
@@ -291,22 +300,26 @@ def test_a_host_that_a_namespace_is_given_is_a_rival_of_those_of_others_until_it
         assert (findings.problems == given) == (addresses == "10.1.0.0/16")
 
 
-def test_a_warning_names_the_line_where_its_object_stands_now() -> None:
+def test_what_is_told_names_the_line_where_its_object_stands_now() -> None:
     mesh = Mesh(strict=True)
     mesh.edit("put", _namespace("a", addresses=""))
-    item = object_of(
-        SERVICE_ENTRY,
-        "x",
-        {"hosts": ["s.example"], "resolution": "STATIC", "ports": PORTS[-1:]},
-        namespace="a",
-    )
-    mesh.edit("put", item)
+    service = {"hosts": ["s.example"], "resolution": "STATIC", "ports": PORTS[-1:]}
+    provider = {"name": "none"}
+    custom = {"action": "CUSTOM", "provider": provider, "rules": [{}]}
+    items = [
+        object_of(SERVICE_ENTRY, "x", service, namespace="a"),
+        object_of(AUTHORIZATION_POLICY, "c", custom, namespace="a"),
+        object_of(TELEMETRY, "t", {"accessLogging": [{"providers": [provider]}]}, namespace="a"),
+    ]
+    for item in items:
+        mesh.edit("put", item)
     findings = review(mesh.model())
-    assert [each.line for each in findings.warnings] == [1]
+    assert [each.line for each in (*findings.problems, *findings.warnings)] == [1, 1, 1]
 
-    mesh.edit("move", item)
+    for item in items:
+        mesh.edit("move", item)
     findings = review(mesh.model(), findings)
-    assert [each.line for each in findings.warnings] == [2]
+    assert [each.line for each in (*findings.problems, *findings.warnings)] == [2, 2, 2]
 
 
 def _namespace(name: str, *, addresses: str) -> ConfigObject:

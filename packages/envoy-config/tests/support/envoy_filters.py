@@ -41,6 +41,6 @@ def patches_of(patches: str | list[dict[str, Any]]) -> tuple[Patch, ...]:
     item = envoy_filter(patches)
     assert isinstance(item.spec, EnvoyFilterSpec)
     rule = WorkloadRule(
-        namespace=item.namespace, name=item.name, spec=item.spec, annotations=(), item=item
+        kind=item.kind, namespace=item.namespace, name=item.name, spec=item.spec, annotations=()
     )
     return patches_in(rule)

@@ -32,7 +32,11 @@ def test_rules_stay_the_same_objects_until_they_are_edited(tmp_path: Path) -> No
 
     (tmp_path / "policies.yaml").write_text(f"# moved\n{policy('one', 1)}---\n{policy('two', 2)}")
     third = build_model(Facts(snapshot=folder.load()), before=second)
-    assert third.workload_rules is first.workload_rules
+    assert third.workload_rules.is_same(first.workload_rules)
+    one = third.workload_rules.by_name[named("one")]
+    assert one is first.workload_rules.by_name[named("one")]
+    places = [each.workload_rules.object_of(one).line for each in (first, third)]
+    assert places == [1, 2]
 
     (tmp_path / "policies.yaml").write_text(f"{policy('one', 1)}---\n{policy('two', 3)}")
     fourth = build_model(Facts(snapshot=folder.load()), before=third).workload_rules

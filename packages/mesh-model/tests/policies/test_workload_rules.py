@@ -4,7 +4,6 @@ from typing import Any, cast
 
 import pytest
 
-from istio_config import ConfigObject
 from istio_config.kinds.fields import SpecFields
 from istio_config.kinds.kind import Kind
 from istio_config.kinds.selection import (
@@ -38,8 +37,7 @@ def rule(
     refs = (TargetRef(kind="Gateway", name=gateway),) if gateway else ()
     selector = WorkloadSelector(match_labels=labels) if labels else None
     spec = Spec(selector=selector, target_refs=refs)
-    item = cast("ConfigObject", None)
-    return WorkloadRule(namespace=namespace, name=name, spec=spec, annotations=(), item=item)
+    return WorkloadRule(kind="Rule", namespace=namespace, name=name, spec=spec, annotations=())
 
 
 def rules(*each: WorkloadRule[Spec]) -> WorkloadRules:

@@ -164,15 +164,19 @@ class DebugPages:
 
     def _patches(self) -> list[Problem]:
         """Return the patches that some proxy goes without."""
-        return sorted(
-            Problem(
-                file=each.patch.rule.item.file,
-                line=each.patch.rule.item.line,
-                field=f"spec.configPatches[{each.patch.index}]",
-                message=f"{each.reason}, at {each.resource}",
+        context = self._served.current
+        found = []
+        for each in context.failed_patches:
+            item = context.model.workload_rules.object_of(each.patch.rule)
+            found.append(
+                Problem(
+                    file=item.file,
+                    line=item.line,
+                    field=f"spec.configPatches[{each.patch.index}]",
+                    message=f"{each.reason}, at {each.resource}",
+                )
             )
-            for each in self._served.current.failed_patches
-        )
+        return sorted(found)
 
     def _not_served(self, client: ClientStatus) -> list[NotServedStatus]:
         """Return the listeners and secrets that a proxy asks for and gets nothing for."""

@@ -50,13 +50,16 @@ class Workload(NamedTuple):
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class WorkloadRule(Generic[SpecT]):
-    """One object; the same one for as long as it says the same, so identity compares them."""
+    """One object; the same one for as long as it says the same, so identity compares them.
 
+    Where it stands in files is asked of `WorkloadRules.object_of`: it may move meanwhile.
+    """
+
+    kind: str
     namespace: str
     name: str
     spec: SpecT
     annotations: Labels
-    item: ConfigObject
 
     def selects(self, workload: Workload) -> bool:
         """Return whether it is for a workload, given that its namespace reaches so far."""
@@ -119,7 +122,7 @@ class WorkloadRules:
     ) -> "WorkloadRules":
         """Return those of a snapshot; an object that says what it said stays the rule that it was.
 
-        before: those of the model that is replaced; returned itself if nothing differs.
+        before: those of the model that is replaced; returned itself if no object is another.
         """
         known = before._kinds if before is not None else {}
         kinds = {
@@ -131,7 +134,10 @@ class WorkloadRules:
             root_namespace=root_namespace,
         )
         if before is not None and before.is_same(rules):
-            rules = before
+            if all(kinds[name].rules.objects == each.rules.objects for name, each in known.items()):
+                rules = before
+            else:  # some only stand elsewhere in files
+                rules._found = before._found
         rules._kinds = kinds
         return rules
 
@@ -173,6 +179,18 @@ class WorkloadRules:
             found = self._found[key] = self._find(kind.name, workload)
         return cast("tuple[WorkloadRule[SpecT], ...]", found)
 
+    def object_of(self, rule: WorkloadRule[SpecT]) -> ConfigObject:
+        """Return the object that a rule is made of, which knows its file and line."""
+        return self._objects[rule.kind, rule.namespace, rule.name]
+
+    @cached_property
+    def _objects(self) -> Mapping[RuleName, ConfigObject]:
+        return {
+            (each.kind, each.namespace, each.name): each
+            for kind in self._kinds.values()
+            for each in kind.rules.objects
+        }
+
     def applies(self, name: RuleName, workload: Workload) -> bool:
         """Return whether there is such an object, and whether it is for a workload."""
         if name[1] not in (self._root, workload.namespace):
@@ -209,11 +227,11 @@ class WorkloadRules:
 
 def _rule(item: ConfigObject) -> AnyRule:
     return WorkloadRule(
+        kind=item.kind,
         namespace=item.namespace,
         name=item.name,
         spec=item.spec,
         annotations=item.annotations,
-        item=item,
     )
 
 

@@ -21,7 +21,8 @@ def unusable_providers(model: MeshModel) -> Iterator[Problem]:
         if spec.action is Action.CUSTOM and spec.provider is not None:
             why = _why_unusable(spec.provider.name, rule.namespace, model)
             if why is not None:
-                yield rule.item.problem(("spec", "provider", "name"), f"{why}: {_DENIED}")
+                item = model.workload_rules.object_of(rule)
+                yield item.problem(("spec", "provider", "name"), f"{why}: {_DENIED}")
 
 
 def same_providers(old: MeshModel, new: MeshModel) -> bool:

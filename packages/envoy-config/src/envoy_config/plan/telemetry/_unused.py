@@ -22,16 +22,17 @@ def unused_telemetry(model: MeshModel) -> Iterator[Problem]:
     """Yield a problem for each part of a Telemetry without effect."""
     rules = model.workload_rules.of_kind(TELEMETRY)
     for rule in rules:
+        item = model.workload_rules.object_of(rule)
         (oldest,) = first_for_all(rules, rule.namespace) or (rule,)
         if is_for_all(rule) and rule is not oldest:
-            yield rule.item.problem(
+            yield item.problem(
                 ("spec",),
                 f"the Telemetry {oldest.name} is for all workloads of the namespace, too, and is "
                 "older: this one has no effect",
             )
             continue
         for path, why in (*_unusable(rule, model), *_of_no_provider(rule, rules, model)):
-            yield rule.item.problem(("spec", *path), why)
+            yield item.problem(("spec", *path), why)
 
 
 def _unusable(rule: _Rule, model: MeshModel) -> Iterator[tuple[FieldPath, str]]:
