@@ -20,10 +20,13 @@ from workspace import ROOT
 INSTEAD = {
     "bequeath": "hand over",
     "blind": "what it does not see",
+    "captured": "redirected",
+    "comes to nothing": "unreachable, shadowed, without effect",
     "families": "metrics, address families, or the epochs of one base id",
     "fleet": "the Envoy processes, or the thing's own name",
     "front": "acceptor",
     "gatekeeper": "the rule that decides, and on what",
+    "hardly meant": "probably not meant",
     "heir": "child",
     "inherit": "take over",
     "keeper": "what it keeps, and how: retention, rotation",

@@ -62,7 +62,7 @@ def call(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
 
     def run(*words: str, plugins: Mapping[str, EntryPoint] | None = None) -> Called:
         status = main(words, plugins=plugins or {})
-        captured = capfd.readouterr()
-        return Called(status, captured.out, captured.err)
+        output = capfd.readouterr()
+        return Called(status, output.out, output.err)
 
     return run

@@ -62,8 +62,8 @@ Call = Callable[..., Called]
 def call(capfd: pytest.CaptureFixture[str]) -> Call:
     def called(*words: str) -> Called:
         status = run(greeter(), words, name="greeter")
-        captured = capfd.readouterr()
-        return Called(status, captured.out, captured.err)
+        output = capfd.readouterr()
+        return Called(status, output.out, output.err)
 
     return called
 

@@ -264,7 +264,7 @@ def _capture_is_possible() -> None:
 
 
 @pytest.fixture
-async def captured(
+async def redirected(
     _capture_is_possible: None, tmp_path: Path, socket_dir: Path, envoy_binary: Path
 ) -> AsyncIterator[CaptureLab]:
     """Machines in network namespaces, whose connections the kernel leads to real Envoys."""

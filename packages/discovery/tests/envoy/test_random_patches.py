@@ -79,7 +79,7 @@ NODES = [node("sidecar", "REDIRECT"), node("sidecar", "NONE"), node("router", "N
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("of", NODES, ids=["captured", "bound", "gateway"])
+@pytest.mark.parametrize("of", NODES, ids=["redirected", "bound", "gateway"])
 @settings(
     max_examples=40,
     deadline=None,

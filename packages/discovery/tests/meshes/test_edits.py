@@ -70,7 +70,7 @@ async def test_random_edits_are_never_refused_and_end_as_expected(
         await _start(scene)
     addresses = {
         "10.4.0.1": scene.envoys["none"].address,
-        "10.4.0.2": scene.envoys["captured"].address,
+        "10.4.0.2": scene.envoys["redirected"].address,
     }
     documents, mesh_config = served_here(mesh, scene, addresses)
 
@@ -92,7 +92,7 @@ async def _start(scene: Scene) -> None:
     """Start a sidecar of either interception mode, and a gateway."""
     await scene.sidecar("none", namespace="a", service_account="s", labels={"app": "s"})
     await scene.sidecar(
-        "captured",
+        "redirected",
         namespace="b",
         service_account="s",
         labels={"app": "t"},

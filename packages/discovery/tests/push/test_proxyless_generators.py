@@ -3,7 +3,8 @@
 from collections.abc import Callable
 
 from documents import Documents, entry
-from envoy_config import Proxy, difference
+from envoy_config import Proxy
+from envoy_config.changes import difference
 from mesh_ca.testing import throwaway_authority
 from mesh_discovery.push._generators import generators
 from mesh_discovery.push._served_context import ServedContext

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from envoy.extensions.transport_sockets.tls.v3 import secret_pb2
 
-from envoy_config import Proxy, difference
+from envoy_config import Proxy
+from envoy_config.changes import difference
 from istio_config import ConfigObject, FileContent, InFile, snapshot_of
 from istio_config.kinds.destination_rule import DESTINATION_RULE
 from istio_config.kinds.gateway import GATEWAY

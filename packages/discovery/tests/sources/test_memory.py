@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mesh_discovery
-from envoy_config import difference
+from envoy_config.changes import difference
 from istio_config import InStore, Snapshot
 from mesh_discovery import (
     ConfigError,

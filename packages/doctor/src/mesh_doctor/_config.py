@@ -133,7 +133,7 @@ class DoctorConfig:
     agent: the status of the agent, if it runs. certificates: those that its Envoy has.
     directories: those that the agent writes to.
     token, dns, envoy: None where there is none to be examined.
-    interception: the mode that the workload's traffic is captured in; empty if it is not set.
+    interception: the mode that the workload's traffic is redirected in; empty if it is not set.
     workload: its name, as the agent tells it; empty if any agent will do.
     own_programs: names in the agent's command line, by which its process is known.
     timeout_s: how long each server, file or program has to answer.

@@ -9,18 +9,6 @@ from importlib import import_module
 TYPE_CHECKING = False  # as type checkers know it, without loading `typing`
 if TYPE_CHECKING:
     from envoy_config._accounts import accounts_in
-    from envoy_config.changes._difference import difference
-    from envoy_config.changes._touches import (
-        BY_HOST,
-        ENDPOINTS_ALONE,
-        EVERYTHING,
-        OF_PATCHES,
-        OF_WORKLOADS,
-        TOUCHES,
-        Changed,
-        Part,
-        Touches,
-    )
     from envoy_config.context._context import PushContext
     from envoy_config.context._proxyless import ProxylessContext
     from envoy_config.plan._envoy_names import parse_outbound_cluster
@@ -30,15 +18,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     # What a change can touch.
-    "BY_HOST",
-    "Changed",
-    "ENDPOINTS_ALONE",
-    "EVERYTHING",
-    "OF_PATCHES",
-    "OF_WORKLOADS",
-    "Part",
-    "TOUCHES",
-    "Touches",
     # What proxies get.
     "NodeError",
     "NotServedError",
@@ -47,7 +26,6 @@ __all__ = [
     "PushContext",
     "accounts_in",
     "as_stranger",
-    "difference",
     "left_out_problems",
     "parse_outbound_cluster",
     "parse_proxy",
@@ -55,23 +33,13 @@ __all__ = [
 ]
 
 _LOADED_WHEN_USED = {
-    "BY_HOST": "changes._touches",
-    "Changed": "changes._touches",
-    "ENDPOINTS_ALONE": "changes._touches",
-    "EVERYTHING": "changes._touches",
     "NodeError": "plan._proxy",
     "NotServedError": "plan._proxy",
-    "OF_PATCHES": "changes._touches",
-    "OF_WORKLOADS": "changes._touches",
-    "Part": "changes._touches",
     "Proxy": "plan._proxy",
     "ProxylessContext": "context._proxyless",
     "PushContext": "context._context",
-    "TOUCHES": "changes._touches",
-    "Touches": "changes._touches",
     "accounts_in": "_accounts",
     "as_stranger": "plan._proxy",
-    "difference": "changes._difference",
     "left_out_problems": "plan.gateway._unused",
     "parse_outbound_cluster": "plan._envoy_names",
     "parse_proxy": "plan._proxy",

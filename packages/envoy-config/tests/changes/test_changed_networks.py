@@ -1,6 +1,6 @@
 """A change of networks."""
 
-from envoy_config import difference
+from envoy_config.changes import difference
 from mesh_objects import service, slice_of
 from network_objects import gateway_service, model
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from envoy_config import difference
+from envoy_config.changes import difference
 from envoy_config.plan.gateway._account_workloads import account_workloads, known_labels
 from istio_config import ConfigObject, InStore, ObjectKey
 from istio_config.kinds.kubernetes import POD

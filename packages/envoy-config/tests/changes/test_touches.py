@@ -2,7 +2,7 @@
 
 import pytest
 
-from envoy_config import (
+from envoy_config.changes import (
     BY_HOST,
     EVERYTHING,
     OF_PATCHES,

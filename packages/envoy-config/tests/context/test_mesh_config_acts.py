@@ -90,9 +90,9 @@ kind: MeshConfig
 
 
 def proxies() -> list[Proxy]:
-    """Return a sidecar to which nothing is redirected, a captured one, and a router."""
+    """Return a sidecar to which nothing is redirected, a redirected one, and a router."""
 
-    def captured(kind: str, labels: dict[str, Any]) -> Proxy:
+    def redirected(kind: str, labels: dict[str, Any]) -> Proxy:
         return proxy_of(
             Node(
                 id=f"{kind}~127.93.1.1~w.default~default.svc.cluster.local",
@@ -102,7 +102,7 @@ def proxies() -> list[Proxy]:
             )
         )
 
-    return [proxy(), captured("sidecar", {}), captured("router", {"istio": "gw"})]
+    return [proxy(), redirected("sidecar", {}), redirected("router", {"istio": "gw"})]
 
 
 def sent(model: MeshModel) -> list[Any]:

@@ -131,11 +131,11 @@ def test_proxies_of_one_namespace_share_the_very_same_table(model_of: Build) -> 
 def test_a_table_is_made_again_only_when_what_shapes_it_changes(model_of: Build) -> None:
     before = PushContext(model_of(*DOCUMENTS))
     moved = [each.replace("10.0.0.2", "10.0.0.3") for each in DOCUMENTS[:2]] + [*DOCUMENTS[2:]]
-    captured, plain = proxy(DNS_CAPTURE="true"), proxy()
-    old = before.names(captured), before.names(plain)
+    redirected, plain = proxy(DNS_CAPTURE="true"), proxy()
+    old = before.names(redirected), before.names(plain)
 
     after = PushContext(model_of(*moved), before=before)
 
-    assert after.names(captured) is old[0]
+    assert after.names(redirected) is old[0]
     assert after.names(plain) is not old[1]
     assert table(after, plain)[WEB] == ("10.0.0.1", "10.0.0.3")

@@ -1,4 +1,4 @@
-"""ALLOW_ANY_DYNAMIC_DNS: captured proxies look unknown hosts up, unless their Sidecar says else."""
+"""ALLOW_ANY_DYNAMIC_DNS: redirected proxies look unknown hosts up, unless a Sidecar says else."""
 
 from collections.abc import Callable
 from typing import Any

@@ -26,7 +26,7 @@ SERVICES = tuple(
 )
 
 
-def captured(namespace: str) -> Proxy:
+def redirected(namespace: str) -> Proxy:
     return proxy_of(
         Node(
             id=f"sidecar~10.9.0.1~c.{namespace}~{namespace}.svc.cluster.local",
@@ -62,14 +62,14 @@ def earlier(context: PushContext) -> dict[str, int]:
     return {
         "clusters": len(context._clusters._outbound._earlier),
         "endpoints": len(context._endpoints._of_shape._earlier),
-        "listeners": len(context._captured_listeners._outbound_plans._earlier),
+        "listeners": len(context._redirected_listeners._outbound_plans._earlier),
         "routes": len(context._routes._ports._earlier),
         "routes of scopes": len({each.scope for each in context._routes._hosts._of_scope}),
     }
 
 
 def test_endpoints_of_sets_of_clusters_that_are_no_more_are_dropped(model_of: Build) -> None:
-    proxy = captured("a")
+    proxy = redirected("a")
     context = PushContext(model_of(*SERVICES, subset(0)))
     has = asked(context, proxy)
     for number in range(1, _ROUNDS):
@@ -89,7 +89,7 @@ def test_values_of_proxies_that_are_gone_are_dropped(tmp_path: Path) -> None:
         (tmp_path / "rule.yaml").write_text(subset(number % 2))
         model = build_model(Facts(snapshot=folder.load()), before=model)
         context = PushContext(model, before=context)
-        asked(context, captured(f"n{number}"))
+        asked(context, redirected(f"n{number}"))
 
     assert context is not None
     assert max(earlier(context).values()) < _ROUNDS / 2
@@ -99,7 +99,7 @@ def test_names_of_hosts_for_domains_that_are_gone_are_dropped(model_of: Build) -
     context: PushContext | None = None
     for number in range(_ROUNDS):
         context = PushContext(model_of(*SERVICES[: 40 + number]), before=context)
-        asked(context, captured(f"n{number}"))
+        asked(context, redirected(f"n{number}"))
 
     assert context is not None
     domains = {each.proxy_domain for each in context._routes._hosts._names}

@@ -54,7 +54,7 @@ spec:
 
 
 def proxies() -> Iterator[Proxy]:
-    """Yield a bound sidecar, a captured one, and a gateway."""
+    """Yield a bound sidecar, a redirected one, and a gateway."""
     for kind, mode, labels in (
         ("sidecar", "NONE", {}),
         ("sidecar", "REDIRECT", {}),

@@ -1,4 +1,4 @@
-"""What DestinationRules say and comes to nothing is told, with its place."""
+"""What DestinationRules say without effect is reported with its field."""
 
 from collections.abc import Callable
 

@@ -16,7 +16,7 @@ from mesh_model import MeshModel
 
 Build = Callable[..., MeshModel]
 
-SIDECAR, CAPTURED, ROUTER = Client(), Client(captured=True), Client(is_sidecar=False)
+SIDECAR, REDIRECTED, ROUTER = Client(), Client(redirected=True), Client(is_sidecar=False)
 WITH_FILES = Client(files=ClientFiles("/c", "/k", "/r"))
 PORTS = "ports: [{number: 80, name: http, protocol: HTTP}]"
 HOST = "hosts: [s.b.svc.cluster.local]"
@@ -59,7 +59,7 @@ CASES: list[tuple[Client, tuple[str, ...], TlsKind]] = [
     (SIDECAR, (INSIDE, NO_AUTO), TlsKind.PLAIN),
     (SIDECAR, (INSIDE, peer_authentication("DISABLE")), TlsKind.PLAIN),
     (SIDECAR, (OUTSIDE,), TlsKind.PLAIN),
-    (CAPTURED, (ANYWHERE,), TlsKind.PLAIN),
+    (REDIRECTED, (ANYWHERE,), TlsKind.PLAIN),
     (SIDECAR, (INSIDE, rule("mode: DISABLE")), TlsKind.PLAIN),
     (WITH_FILES, (INSIDE, rule("mode: DISABLE")), TlsKind.PLAIN),
     (SIDECAR, (INSIDE, rule("mode: ISTIO_MUTUAL")), TlsKind.MESH),
@@ -75,20 +75,20 @@ CASES: list[tuple[Client, tuple[str, ...], TlsKind]] = [
     (ROUTER, (OUTSIDE, rule("mode: SIMPLE, credentialName: a")), TlsKind.OWN),
     (SIDECAR, (OUTSIDE, rule("mode: SIMPLE, credentialName: a")), TlsKind.REFUSED),
     # Who passes connections on knows no endpoints: they are all called alike.
-    (CAPTURED, (PODS,), TlsKind.MESH),
-    (CAPTURED, (PODS, STRICT), TlsKind.MESH),
-    (CAPTURED, (PODS, DISABLE), TlsKind.PLAIN),
-    (CAPTURED, (PODS, NO_AUTO), TlsKind.PLAIN),
-    (CAPTURED, (MIXED,), TlsKind.PLAIN),
-    (CAPTURED, (MIXED, STRICT), TlsKind.MESH),
-    (CAPTURED, (BARE, STRICT), TlsKind.PLAIN),
-    (CAPTURED, (NONE_RUN,), TlsKind.PLAIN),
-    (CAPTURED, (ONE_OF_TWO, ONE_WORKLOAD), TlsKind.PLAIN),
-    (CAPTURED, (INSIDE, PASSTHROUGH), TlsKind.MESH),
-    (CAPTURED, (PODS, headless_rule("mode: DISABLE")), TlsKind.PLAIN),
-    (CAPTURED, (MIXED, headless_rule("mode: ISTIO_MUTUAL")), TlsKind.MESH),
-    (CAPTURED, (PODS, headless_rule("mode: SIMPLE")), TlsKind.OWN),
-    (CAPTURED, (ANYWHERE, rule("mode: ISTIO_MUTUAL")), TlsKind.MESH),
+    (REDIRECTED, (PODS,), TlsKind.MESH),
+    (REDIRECTED, (PODS, STRICT), TlsKind.MESH),
+    (REDIRECTED, (PODS, DISABLE), TlsKind.PLAIN),
+    (REDIRECTED, (PODS, NO_AUTO), TlsKind.PLAIN),
+    (REDIRECTED, (MIXED,), TlsKind.PLAIN),
+    (REDIRECTED, (MIXED, STRICT), TlsKind.MESH),
+    (REDIRECTED, (BARE, STRICT), TlsKind.PLAIN),
+    (REDIRECTED, (NONE_RUN,), TlsKind.PLAIN),
+    (REDIRECTED, (ONE_OF_TWO, ONE_WORKLOAD), TlsKind.PLAIN),
+    (REDIRECTED, (INSIDE, PASSTHROUGH), TlsKind.MESH),
+    (REDIRECTED, (PODS, headless_rule("mode: DISABLE")), TlsKind.PLAIN),
+    (REDIRECTED, (MIXED, headless_rule("mode: ISTIO_MUTUAL")), TlsKind.MESH),
+    (REDIRECTED, (PODS, headless_rule("mode: SIMPLE")), TlsKind.OWN),
+    (REDIRECTED, (ANYWHERE, rule("mode: ISTIO_MUTUAL")), TlsKind.MESH),
     # Others balance over them, and speak to each as it takes it.
     (SIDECAR, (MIXED,), TlsKind.BY_ENDPOINT),
     (ROUTER, (MIXED, STRICT), TlsKind.BY_ENDPOINT),
@@ -127,12 +127,12 @@ def test_a_rule_comes_before_files_of_the_node_and_automatic_mutual_tls(
         (SIDECAR, OUTSIDE, "", Discovery.STRICT_DNS),
         (SIDECAR, OUTSIDE.replace("DNS", "DNS_ROUND_ROBIN"), "", Discovery.LOGICAL_DNS),
         # Only who knows where a connection was going can send it there.
-        (CAPTURED, ANYWHERE, "", Discovery.ORIGINAL_DST),
+        (REDIRECTED, ANYWHERE, "", Discovery.ORIGINAL_DST),
         (SIDECAR, ANYWHERE, "", Discovery.FORWARD_PROXY),
         (ROUTER, ANYWHERE, "", Discovery.EDS),
-        (CAPTURED, INSIDE, "PASSTHROUGH", Discovery.ORIGINAL_DST),
+        (REDIRECTED, INSIDE, "PASSTHROUGH", Discovery.ORIGINAL_DST),
         (SIDECAR, INSIDE, "PASSTHROUGH", Discovery.EDS),
-        (CAPTURED, INSIDE, "RANDOM", Discovery.EDS),
+        (REDIRECTED, INSIDE, "RANDOM", Discovery.EDS),
     ],
 )
 def test_endpoints_are_found_as_the_service_says_and_the_client_can(

@@ -1,4 +1,4 @@
-"""What comes to nothing after edits is what the same objects give from the beginning."""
+"""What is unreachable after edits is what the same objects give from the beginning."""
 
 import gc
 import weakref

@@ -1,4 +1,4 @@
-"""Services of captured machines, as users write them."""
+"""Services of machines to whose proxies traffic is redirected, as users write them."""
 
 from istio_config.kinds.protocol import Protocol
 

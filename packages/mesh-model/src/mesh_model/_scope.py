@@ -37,7 +37,7 @@ class ScopeKey(NamedTuple):
     """Namespace and name of the Sidecar object that selects the proxy."""
     labels: Labels = ()
     """Those of the proxy's labels that rules of the mesh look at."""
-    captured: bool = False
+    redirected: bool = False
     """Whether traffic is redirected to the proxy (iptables), and not sent to it by its address."""
 
 
@@ -79,9 +79,9 @@ class Scope:
         return self.rules.rule_for(self.key.namespace, service, self.key.labels)
 
     @property
-    def captured(self) -> bool:
+    def redirected(self) -> bool:
         """Whether traffic is redirected to the proxies."""
-        return self.key.captured
+        return self.key.redirected
 
     def with_services(self, changed: Mapping[tuple[str, str], Service]) -> "Scope":
         """Return the scope with services replaced, by namespace and host.
@@ -126,7 +126,7 @@ def scope_key(
     namespace: str,
     labels: Labels,
     is_sidecar: bool = True,
-    captured: bool = False,
+    redirected: bool = False,
 ) -> ScopeKey:
     """Return the key of a proxy's scope."""
     seen = model.labels_looked_at
@@ -135,7 +135,7 @@ def scope_key(
         is_sidecar=is_sidecar,
         sidecar=model.sidecars.choose(namespace, labels) if is_sidecar else None,
         labels=tuple((key, value) for key, value in labels if key in seen) if seen else (),
-        captured=captured,
+        redirected=redirected,
     )
 
 

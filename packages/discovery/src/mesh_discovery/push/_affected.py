@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from envoy_config import (
+from envoy_config import Proxy, PushContext, workload_of
+from envoy_config.changes import (
     BY_HOST,
     ENDPOINTS_ALONE,
     EVERYTHING,
@@ -12,10 +13,7 @@ from envoy_config import (
     TOUCHES,
     Changed,
     Part,
-    Proxy,
-    PushContext,
     Touches,
-    workload_of,
 )
 from mesh_discovery.push._served_context import ServedContext
 from mesh_model import MeshModel, RuleName

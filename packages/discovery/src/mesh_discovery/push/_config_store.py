@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 
-from envoy_config import difference
+from envoy_config.changes import difference
 from envoy_config.reachability import Findings, Unmatched, review, unmatched
 from mesh_configfile import Problem
 from mesh_discovery._limited_lines import first_of
@@ -64,7 +64,7 @@ class ConfigStore:
 
     @property
     def warnings(self) -> tuple[Problem, ...]:
-        """Fields with an effect that is hardly meant, and references that lead nowhere."""
+        """Fields with an effect that is probably not meant, and references that lead nowhere."""
         return (*self._warnings_of_objects, *self._judged)
 
     @property

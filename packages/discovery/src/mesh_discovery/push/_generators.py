@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Mapping
 
-from envoy_config import Part, Proxy, PushContext
+from envoy_config import Proxy, PushContext
+from envoy_config.changes import Part
 from mesh_discovery.push._affected import touched_hosts, touches
 from mesh_discovery.push._proxyless_generators import proxyless_generators
 from mesh_discovery.push._secrets import SecretsGenerator

@@ -3,7 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from envoy_config import Part, Proxy, ProxylessContext, parse_outbound_cluster
+from envoy_config import Proxy, ProxylessContext, parse_outbound_cluster
+from envoy_config.changes import Part
 from mesh_discovery.push._affected import touched_hosts, touches
 from mesh_discovery.push._served_context import ServedContext
 from mesh_protos import type_urls

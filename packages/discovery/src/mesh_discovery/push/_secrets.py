@@ -8,7 +8,8 @@ import logging
 import time
 from collections.abc import Callable
 
-from envoy_config import Changed, Proxy
+from envoy_config import Proxy
+from envoy_config.changes import Changed
 from mesh_discovery.push._served_context import ServedContext
 from mesh_lifecycle import RepeatLog
 from mesh_model.secrets import NoSecret, parse_secret_name, secrets_of

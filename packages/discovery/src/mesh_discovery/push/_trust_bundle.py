@@ -9,7 +9,8 @@ from collections.abc import Callable
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from envoy_config import Changed, Proxy
+from envoy_config import Proxy
+from envoy_config.changes import Changed
 from mesh_protos import proxy_config_pb2
 from xds_server import Client, ConfigKey, Generated, PushRequest, Resource, Watch
 

@@ -50,7 +50,7 @@ class ProxyAdmission:
                 node,
                 domain_suffix=self._domain_suffix,
                 source=peer_ip(peer.address),
-                # A stranger that is captured is refused: it has to say so itself.
+                # A stranger that is redirected is refused: it has to say so itself.
                 mesh_interception=InterceptionMode.NONE if is_stranger else self._interception(),
             )
             if is_stranger:

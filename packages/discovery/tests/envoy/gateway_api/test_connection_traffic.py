@@ -12,7 +12,7 @@ from scenarios import MeshEnvoy, Scene
 async def said(
     router: MeshEnvoy, port: int, context: ssl.SSLContext | None = None, sni: str | None = None
 ) -> bytes | None:
-    """Send a line; return what comes, None if the connection comes to nothing."""
+    """Send a line; return what comes, None if the connection ends before."""
     try:
         reader, writer = await asyncio.open_connection(
             router.outbound_address, port, ssl=context, server_hostname=sni

@@ -1,4 +1,4 @@
-"""Machines with captured sidecars, a control plane, and all that goes between them."""
+"""Machines with redirected sidecars, a control plane, and all that goes between them."""
 
 import asyncio
 import json

@@ -57,7 +57,7 @@ class ScenePlane:
     _pushed: bool = False
     _fresh: PushContext | None = None
     warnings: Sequence[Problem] = ()
-    """Of what was read last: accepted as it is, and hardly meant so."""
+    """Of what was read last: accepted as it is, and probably not meant."""
 
     def write(self, documents: dict[str, str | None]) -> None:
         for name, text in documents.items():

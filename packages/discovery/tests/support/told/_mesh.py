@@ -7,7 +7,8 @@ from typing import ClassVar
 
 from envoy.config.endpoint.v3.endpoint_pb2 import ClusterLoadAssignment
 
-from envoy_config import Proxy, PushContext, difference
+from envoy_config import Proxy, PushContext
+from envoy_config.changes import difference
 from istio_config import Snapshot
 from mesh_discovery import ConfigLoader
 from mesh_discovery.push._affected import needs_push

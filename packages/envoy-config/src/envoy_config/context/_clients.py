@@ -13,7 +13,7 @@ def client_of(scope: ScopeKey, location: Location, files: ClientFiles | None = N
     """Return the client that proxies of a scope are, at a location."""
     return Client(
         is_sidecar=scope.is_sidecar,
-        captured=scope.captured,
+        redirected=scope.redirected,
         location=location,
         labels=scope.labels,
         files=files,

@@ -16,19 +16,19 @@ from envoy_config.context._scopes import MOST_OWN, MOST_SCOPES, Scopes
 from envoy_config.context._shapes import ClusterShape
 from envoy_config.generate.clusters._fixed import (
     black_hole,
-    captured_passthrough,
     dynamic_dns,
     inbound_passthrough,
     passthrough,
+    redirected_passthrough,
 )
-from envoy_config.generate.clusters._inbound import captured_inbound_cluster, inbound_cluster
+from envoy_config.generate.clusters._inbound import inbound_cluster, redirected_inbound_cluster
 from envoy_config.generate.clusters._outbound import outbound_clusters, sni_clusters
 from envoy_config.generate.clusters._stat_names import stat_name
 from envoy_config.plan import _envoy_names as names
 from envoy_config.plan._client import NOWHERE, Client, ClientFiles, Location
 from envoy_config.plan._inbound import Application
 from envoy_config.plan._traffic_policy import Policy, effective_policy
-from envoy_config.plan.capture._inbound import CapturedInbound
+from envoy_config.plan.redirected._inbound import RedirectedInbound
 from istio_config.kinds.mesh_config import TrafficPolicyMode
 from mesh_model import NO_RULES, DestinationRules, MeshModel, Rule, Scope, ScopeKey, Service
 from xds_server import EditBase, Generated, Resource
@@ -130,7 +130,7 @@ class Clusters:
         self._by_sni = Cache[ScopeKey, tuple[Resource, ...]](most=MOST_SCOPES)
         self._by_sni_of_service = ServiceCache[tuple[Resource, ...]]()
         self._inbound = Cache[tuple[ScopeKey, _Inbound], Resource](most=MOST_OWN)
-        self._captured = Cache[tuple[ScopeKey, CapturedInbound], tuple[Resource, ...]](
+        self._redirected = Cache[tuple[ScopeKey, RedirectedInbound], tuple[Resource, ...]](
             most=MOST_OWN
         )
 
@@ -159,11 +159,11 @@ class Clusters:
                 before._inbound,
                 but=(key for key in before._inbound if _concerns(change, hosts, [key[1].host])),
             )
-            self._captured.adopt(
-                before._captured,
+            self._redirected.adopt(
+                before._redirected,
                 but=(
                     key
-                    for key in before._captured
+                    for key in before._redirected
                     if _concerns(change, hosts, (port.host for port in key[1].ports))
                 ),
             )
@@ -192,8 +192,8 @@ class Clusters:
 
     def _own(self, shape: ClusterShape) -> tuple[Resource, ...]:
         """Return the clusters of a shape that are not for calls to services by their names."""
-        if shape.captured is not None:
-            return self._captured.get((shape.scope, shape.captured), self._make_captured)
+        if shape.redirected is not None:
+            return self._redirected.get((shape.scope, shape.redirected), self._make_redirected)
         # One inbound cluster a port, though several addresses may lead to it.
         by_name = {
             names.inbound_cluster(port.number): _Inbound(
@@ -213,7 +213,7 @@ class Clusters:
     def _fixed(self) -> tuple[Resource, ...]:
         return tuple(named(each) for each in (black_hole(self._model), passthrough(self._model)))
 
-    def _make_captured(self, key: tuple[ScopeKey, CapturedInbound]) -> tuple[Resource, ...]:
+    def _make_redirected(self, key: tuple[ScopeKey, RedirectedInbound]) -> tuple[Resource, ...]:
         scope, inbound = key
         ips, model = inbound.ips, self._model
         mode = model.mesh_config.outbound_traffic_policy.mode
@@ -221,11 +221,11 @@ class Clusters:
         looked_up = (dynamic_dns(model),) if by_name else ()
         made = (
             black_hole(model),
-            captured_passthrough(model),
+            redirected_passthrough(model),
             inbound_passthrough(ips, model),
             *looked_up,
             *(
-                captured_inbound_cluster(
+                redirected_inbound_cluster(
                     port,
                     ips,
                     model,

@@ -8,13 +8,13 @@ A class for each type holds its caches; this one puts them together.
 from collections.abc import Mapping
 
 from envoy_config.changes._model_change import ModelChange
-from envoy_config.context._captured_listeners import CapturedListeners
 from envoy_config.context._clients import Clients
 from envoy_config.context._clusters import Clusters
 from envoy_config.context._endpoints import Endpoints
 from envoy_config.context._listeners import Listeners
 from envoy_config.context._name_tables import NameTables
 from envoy_config.context._proxyless import ProxylessContext
+from envoy_config.context._redirected_listeners import RedirectedListeners
 from envoy_config.context._routers import Routers
 from envoy_config.context._scopes import Scopes
 from envoy_config.context._secrets import GatewaySecrets
@@ -54,7 +54,7 @@ class PushContext:
             before._endpoints.cluster_names if before is not None else None,
         )
         self._listeners = Listeners(model, self._scopes)
-        self._captured_listeners = CapturedListeners(model, self._scopes)
+        self._redirected_listeners = RedirectedListeners(model, self._scopes)
         self._routes = Routes(model, self._scopes)
         self._routers = Routers(model, self._scopes)
         self.secrets = GatewaySecrets(model)
@@ -72,7 +72,7 @@ class PushContext:
         self._clusters.adopt(before._clusters, change)
         held = before._clusters.scopes_held()
         self._endpoints.adopt(before._endpoints, change, held)
-        self._captured_listeners.adopt(before._captured_listeners, change, held)
+        self._redirected_listeners.adopt(before._redirected_listeners, change, held)
         self._routes.adopt(before._routes, change, held)
         self._routers.adopt(before._routers, change)
         self._name_tables.adopt(before._name_tables, change)
@@ -81,13 +81,13 @@ class PushContext:
 
     def clusters(self, proxy: Proxy) -> Generated:
         """Return all clusters of a proxy."""
-        captured = self._captured_listeners.inbound(proxy) if proxy.is_captured else None
-        ports = self.inbound(proxy).ports if captured is None else ()
+        redirected = self._redirected_listeners.inbound(proxy) if proxy.is_redirected else None
+        ports = self.inbound(proxy).ports if redirected is None else ()
         shape = ClusterShape(
             self._scopes.key_of(proxy),
             self._location(proxy),
             ports,
-            captured,
+            redirected,
             proxy.client_files,
             passes_mesh_tls=not proxy.is_sidecar and self._routers.passes_mesh_tls(proxy),
         )
@@ -129,8 +129,8 @@ class PushContext:
             return self._routers.listeners(proxy)
         if self.model.mesh_config.proxy_listen_port <= 0:
             return NOTHING
-        if proxy.is_captured:
-            return self._captured_listeners.for_proxy(proxy)
+        if proxy.is_redirected:
+            return self._redirected_listeners.for_proxy(proxy)
         return self._listeners.for_proxy(proxy)
 
     def _plain_routes(self, proxy: Proxy, wanted: frozenset[str]) -> Generated:
@@ -177,7 +177,7 @@ class PushContext:
     @property
     def conflicts(self) -> frozenset[Conflict]:
         """The services that found no place to listen, for the proxies served so far."""
-        return self._listeners.conflicts | self._captured_listeners.conflicts
+        return self._listeners.conflicts | self._redirected_listeners.conflicts
 
     @property
     def only_by_http_proxy(self) -> frozenset[Conflict]:

@@ -28,7 +28,7 @@ from envoy_config.plan._proxyless import (
     plan_target,
 )
 from envoy_config.plan.policies._inbound_policies import inbound_policies
-from envoy_config.plan.virtual_hosts._governed_hosts import PortService, governed_hosts
+from envoy_config.plan.virtual_hosts._routed_hosts import PortService, routed_hosts
 from istio_config.host_patterns import has
 from mesh_model import MeshModel, ScopeKey, VirtualService
 from xds_server import Generated, Resource
@@ -147,7 +147,7 @@ class ProxylessContext:
         return _named(route_configuration(target, self._routes_by_rule(target, key.scope)))
 
     def _routes_by_rule(self, target: Target, key: ScopeKey) -> "list[Route]":
-        """Return the routes of the VirtualService that governs a target, if one does."""
+        """Return the routes of the VirtualService that applies to a target, if one does."""
         scope, number = self._scopes.get(key), target.port.number
         listener = scope.egress_for(number)
         found = PortService(target.service, target.port)
@@ -162,7 +162,7 @@ class ProxylessContext:
             )
             return bool(made[each])
 
-        hosts = governed_hosts(
+        hosts = routed_hosts(
             number,
             [found],
             [

@@ -57,7 +57,7 @@ class Scopes:
             namespace=proxy.namespace,
             labels=proxy.labels,
             is_sidecar=proxy.is_sidecar,
-            captured=proxy.is_captured,
+            redirected=proxy.is_redirected,
         )
 
     def _find_scope(self, key: ScopeKey) -> Scope:

@@ -9,9 +9,9 @@ from envoy_config.plan._client import ClientFiles, Location
 from envoy_config.plan._inbound import InboundPort
 from envoy_config.plan._proxy import Naming
 from envoy_config.plan._proxy_settings import ProxySettings
-from envoy_config.plan.capture._inbound import CapturedInbound
-from envoy_config.plan.capture._listeners import IpVersions
 from envoy_config.plan.policies._inbound_policies import NO_POLICIES, InboundPolicies
+from envoy_config.plan.redirected._inbound import RedirectedInbound
+from envoy_config.plan.redirected._listeners import IpVersions
 from istio_config.kinds.mesh_config import ProxyConfig
 from mesh_model import ScopeKey
 
@@ -30,23 +30,23 @@ class OutboundShape(NamedTuple):
     own: frozenset[tuple[str, int]]
 
 
-class CapturedOutboundShape(NamedTuple):
-    """The part of a captured proxy that its outbound listeners are planned by."""
+class RedirectedOutboundShape(NamedTuple):
+    """The part of a redirected proxy that its outbound listeners are planned by."""
 
     scope: ScopeKey
     ips: IpVersions
     naming: Naming
 
 
-class CapturedListenerShape(NamedTuple):
-    """The part of a captured proxy that its listeners depend on.
+class RedirectedListenerShape(NamedTuple):
+    """The part of a redirected proxy that its listeners depend on.
 
     own: its address, if endpoints there have listeners that are not for it. settings: of its own
     and of the mesh. policies: those that it enforces.
     """
 
-    outbound: CapturedOutboundShape
-    inbound: CapturedInbound
+    outbound: RedirectedOutboundShape
+    inbound: RedirectedInbound
     own: frozenset[str]
     settings: ProxySettings
     policies: InboundPolicies = NO_POLICIES
@@ -58,8 +58,8 @@ class ClusterShape(NamedTuple):
     scope: ScopeKey
     location: Location
     inbound: tuple[InboundPort, ...]
-    captured: CapturedInbound | None = None
-    """Of a captured proxy, which has no ports of the other sort."""
+    redirected: RedirectedInbound | None = None
+    """Of a redirected proxy, which has no ports of the other sort."""
     files: ClientFiles | None = None
     passes_mesh_tls: bool = False
     """Whether it is a gateway that passes TLS of the mesh on, by clusters of their own."""

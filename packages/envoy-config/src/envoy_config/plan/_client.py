@@ -32,7 +32,7 @@ class Client(NamedTuple):
     """A proxy as services see it. Equal ones get equal clusters and endpoints of a service."""
 
     is_sidecar: bool = True
-    captured: bool = False
+    redirected: bool = False
     """Whether connections come to it that were going elsewhere."""
     location: Location = NOWHERE
     labels: Labels = ()

@@ -32,7 +32,7 @@ def discovery(  # noqa: PLR0911 - one for each way
     where Istio would pass connections through: over the endpoints of headless services, and by the
     host of a request if there are no endpoints.
     """
-    if client.captured and (policy.is_passthrough or service.resolution is Resolution.NONE):
+    if client.redirected and (policy.is_passthrough or service.resolution is Resolution.NONE):
         return Discovery.ORIGINAL_DST
     match service.resolution:
         case Resolution.STATIC:

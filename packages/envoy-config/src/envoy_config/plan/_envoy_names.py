@@ -13,7 +13,7 @@ SDS_CLUSTER = "sds-grpc"
 INBOUND_PASSTHROUGH = "InboundPassthroughCluster"
 HTTP_PROXY_ROUTE = "http_proxy"
 MESH_ALPN_FILTER = "mesh.alpn"
-"""The HTTP filter of captured proxies that has upstream TLS offer the mesh's ALPN protocols.
+"""The HTTP filter of redirected proxies that has upstream TLS offer the mesh's ALPN protocols.
 
 Routes to a cluster whose TLS is not the mesh's own switch it off.
 """

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from envoy_config.plan._proxy import Proxy
-from envoy_config.plan.capture._listeners import LOOPBACKS
+from envoy_config.plan.redirected._listeners import LOOPBACKS
 from istio_config.addresses import UNIX
 from istio_config.kinds.peer_authentication import MutualTlsMode
 from istio_config.kinds.protocol import Protocol

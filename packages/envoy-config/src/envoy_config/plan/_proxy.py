@@ -90,7 +90,7 @@ class Proxy:
     """The address that its stream comes from, as the kernel tells it; empty if that is unknown."""
 
     @property
-    def is_captured(self) -> bool:
+    def is_redirected(self) -> bool:
         """Whether connections come to it that were going elsewhere."""
         return self.interception is not InterceptionMode.NONE
 
@@ -163,8 +163,8 @@ def as_stranger(proxy: Proxy) -> Proxy:
     namespace is for it, and no service is its own; so it listens for no one, and what policies
     protect stays closed. Raises `NotServedError` for one that would be open to others all the same.
     """
-    if proxy.is_captured or not proxy.is_sidecar:
-        what = "a captured proxy" if proxy.is_sidecar else "a gateway"
+    if proxy.is_redirected or not proxy.is_sidecar:
+        what = "a redirected proxy" if proxy.is_sidecar else "a gateway"
         raise NotServedError(
             f"{what} has to prove who it is: connect over TLS, with a token or a certificate; a "
             "control plane with --believe-plaintext believes callers in plaintext"

@@ -20,7 +20,7 @@ from envoy_config.reachability._foreign_hosts import foreign_hosts, unaddressed_
 from envoy_config.reachability._headless import passed_on_warnings, same_passed_on
 from envoy_config.reachability._known_hosts import KnownHosts
 from envoy_config.reachability._routes import RouteFindings
-from envoy_config.reachability._services import is_captured, same_services, unreachable_services
+from envoy_config.reachability._services import is_redirected, same_services, unreachable_services
 from mesh_configfile import Problem
 from mesh_model import MeshModel, changed_services
 
@@ -41,7 +41,7 @@ def _find(part: _Part, model: MeshModel, _key: Key) -> Iterable[Problem]:
 
 
 def _sidecars(model: MeshModel) -> Iterable[Problem]:
-    return unused_sidecars(model, captured=is_captured(model))
+    return unused_sidecars(model, redirected=is_redirected(model))
 
 
 def _same(_old: MeshModel, _new: MeshModel) -> bool:

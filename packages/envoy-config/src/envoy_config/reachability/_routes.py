@@ -1,6 +1,6 @@
 """Finds VirtualServices, or parts of them, without effect; problems say where in the files.
 
-Each is looked at by itself; beside that, each host that several want to govern, and each delegate
+Each is looked at by itself; beside that, each host that several want, and each delegate
 with those that name it. An edit has only those looked at again that it can have changed.
 """
 
@@ -14,10 +14,10 @@ from envoy_config.plan.gateway._unused import is_translated, unused_bindings
 from envoy_config.plan.virtual_hosts._unused import (
     delegates_of,
     destination_hosts,
-    governable_hosts,
-    governed_by_others,
+    hosts_at_all_sidecars,
     is_delegate,
     missing_destinations,
+    shadowed_by_others,
 )
 from envoy_config.reachability._by_key import Key, Problems, edited, find_again, regrouped
 from envoy_config.reachability._foreign_hosts import kept_at_home
@@ -57,7 +57,7 @@ class RouteFindings:
     groups: _Groups = field(default_factory=dict)
     """By each thing, as `_groups` names them, the objects that have to do with it."""
     problems: Problems = field(default_factory=dict)
-    """Of objects, of hosts that are governed, and of delegates."""
+    """Of objects, of hosts that are routed, and of delegates."""
 
     def after(self, model: MeshModel, hosts: KnownHosts) -> "RouteFindings":
         """Return the findings of a later model; hosts: of its services."""
@@ -110,7 +110,7 @@ class RouteFindings:
                 yield _GATEWAY, gateway
         made = self.made.get(key)
         if made is not None:
-            for host in dict.fromkeys(governable_hosts(made)):
+            for host in dict.fromkeys(hosts_at_all_sidecars(made)):
                 yield _HOST, host
             for host in destination_hosts(item, self.domain):
                 yield _DESTINATION, host
@@ -137,7 +137,7 @@ class RouteFindings:
         if sort == _OBJECT:
             return self._unused(tuple(names))
         if sort == _HOST:
-            return governed_by_others(names[0], self._oldest_first(self.groups.get(thing, ())))
+            return shadowed_by_others(names[0], self._oldest_first(self.groups.get(thing, ())))
         return self._unnamed(thing, tuple(names))
 
     def _unused(self, key: Key) -> Iterator[Problem]:

@@ -32,15 +32,15 @@ def unreachable_services(model: MeshModel) -> Iterator[Problem]:
     services = list(map(sources.get, model.services))
     yield from _hosts_served_twice(model, sources)
     yield from _hosts_of_several_namespaces(services)
-    captured = is_captured(model)
-    if captured:
+    redirected = is_redirected(model)
+    if redirected:
         yield from _ports_taken([_told_apart(each) for each in services], None)
     else:
         yield from _ports_taken(services, model.mesh_config.proxy_http_port)
         yield from _addresses_of_one_machine(services, model)
     for each in model.registry.sources:
         yield from _udp(each)
-        if not captured:
+        if not redirected:
             yield from _without_interception(each)
 
 
@@ -98,14 +98,14 @@ class Sources:
         }
 
 
-def is_captured(model: MeshModel) -> bool:
-    """Return whether the proxies of a mesh are mostly captured, as its mesh config says."""
+def is_redirected(model: MeshModel) -> bool:
+    """Return whether the proxies of a mesh are mostly redirected, as its mesh config says."""
     mode = model.mesh_config.default_config.interception_mode
     return mode is not InterceptionMode.NONE
 
 
 def _told_apart(sourced: SourcedService) -> SourcedService:
-    """Return a service without the ports that captured proxies tell apart at any address."""
+    """Return a service without the ports that redirected proxies tell apart at any address."""
     service = sourced.service
     ports = tuple(
         port
@@ -122,7 +122,7 @@ def same_services(old: MeshModel, new: MeshModel) -> bool:
     """
     return (
         _same_but_for_endpoints(old.registry.sources, new.registry.sources)
-        and is_captured(old) == is_captured(new)
+        and is_redirected(old) == is_redirected(new)
         and old.mesh_config.proxy_http_port == new.mesh_config.proxy_http_port
         and old.mesh_config.default_service_export_to == new.mesh_config.default_service_export_to
         # A Namespace that is given a host or an address exports its services of it to others.

@@ -35,7 +35,7 @@ def sidecar(spec: str) -> str:
     )
 
 
-def captured() -> Proxy:
+def redirected() -> Proxy:
     return proxy_of(
         Node(
             id="sidecar~127.93.1.1~w.default~default.svc.cluster.local",
@@ -52,7 +52,7 @@ def limits(context: PushContext, of: Proxy) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("of", [proxy(), captured()], ids=["not intercepted", "captured"])
+@pytest.mark.parametrize("of", [proxy(), redirected()], ids=["not intercepted", "redirected"])
 def test_a_sidecars_pool_replaces_that_of_the_rule(of: Proxy, model_of: Build) -> None:
     pool = sidecar("{inboundConnectionPool: {tcp: {maxConnections: 12}}}")
 
@@ -60,7 +60,7 @@ def test_a_sidecars_pool_replaces_that_of_the_rule(of: Proxy, model_of: Build) -
     assert limits(PushContext(model_of(SERVED, RULE, pool)), of) == {"inbound|8080||": 12}
 
 
-@pytest.mark.parametrize("of", [proxy(), captured()], ids=["not intercepted", "captured"])
+@pytest.mark.parametrize("of", [proxy(), redirected()], ids=["not intercepted", "redirected"])
 def test_a_ports_own_pool_comes_before_that_of_the_sidecar(of: Proxy, model_of: Build) -> None:
     pools = sidecar(
         "{inboundConnectionPool: {tcp: {maxConnections: 12}}, ingress: ["

@@ -15,11 +15,11 @@ metadata: {{name: s, namespace: b}}
 spec: {{hosts: [{HOST}], resolution: STATIC, ports: [{{number: 80, name: http, protocol: HTTP}}]}}
 """
 CASES = {
-    "TLS of its own at a captured proxy": ("SIMPLE", ScopeKey("a", captured=True), True),
+    "TLS of its own at a redirected proxy": ("SIMPLE", ScopeKey("a", redirected=True), True),
     "TLS of its own at a gateway": ("SIMPLE", ScopeKey("a", is_sidecar=False), True),
     "TLS of its own without that filter": ("SIMPLE", ScopeKey("a"), False),
-    "TLS of the mesh": ("ISTIO_MUTUAL", ScopeKey("a", captured=True), False),
-    "none": ("DISABLE", ScopeKey("a", captured=True), False),
+    "TLS of the mesh": ("ISTIO_MUTUAL", ScopeKey("a", redirected=True), False),
+    "none": ("DISABLE", ScopeKey("a", redirected=True), False),
 }
 
 

@@ -1,4 +1,4 @@
-"""What is told of gateways that is configured and comes to nothing."""
+"""What is told of gateways that is configured and unreachable."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What Sidecars say and comes to nothing is told with its place."""
+"""What Sidecars say without effect is reported with its field."""
 
 from collections.abc import Callable
 
@@ -40,8 +40,8 @@ def sidecar(spec: str, *, name: str = "s", namespace: str = "default") -> str:
     )
 
 
-def told(model: MeshModel, *, captured: bool = True) -> list[str]:
-    return [str(each).partition(": ")[2] for each in unused_sidecars(model, captured=captured)]
+def told(model: MeshModel, *, redirected: bool = True) -> list[str]:
+    return [str(each).partition(": ")[2] for each in unused_sidecars(model, redirected=redirected)]
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_listeners_for_redirected_connections_are_told_where_there_are_none(
     model = model_of(sidecar(f"{{ingress: [{{{port}}}], egress: [{{{port}, hosts: ['*/*']}}]}}"))
 
     assert told(model) == []
-    assert [each.partition(": ")[0] for each in told(model, captured=False)] == [
+    assert [each.partition(": ")[0] for each in told(model, redirected=False)] == [
         "spec.ingress[0].captureMode",
         "spec.egress[0].captureMode",
     ]

@@ -1,4 +1,4 @@
-"""What VirtualServices say and comes to nothing is told, with its place."""
+"""What VirtualServices say without effect is reported with its field."""
 
 import pytest
 

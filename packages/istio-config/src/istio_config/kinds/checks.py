@@ -93,7 +93,7 @@ def port_name_warning(protocol: str, name: str, *, elsewhere: str = "") -> str |
     if protocol or named is None:
         return None
     return (
-        f'the name "{name}" declares no protocol: where connections are captured it is found out '
+        f'the name "{name}" declares no protocol: where traffic is redirected it is found out '
         f"by their first bytes{elsewhere}; write protocol: {named} if that is meant"
     )
 

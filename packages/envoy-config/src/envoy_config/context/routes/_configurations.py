@@ -22,10 +22,10 @@ from envoy_config.generate.routes._virtual_hosts import (
 )
 from envoy_config.plan import _envoy_names as names
 from envoy_config.plan.virtual_hosts._domains import service_domains, with_port
-from envoy_config.plan.virtual_hosts._governed_hosts import (
-    GovernedHost,
+from envoy_config.plan.virtual_hosts._routed_hosts import (
     PortService,
-    governed_hosts,
+    RoutedHost,
+    routed_hosts,
     services_on,
 )
 from istio_config.addresses import bracketed, socket_path
@@ -143,7 +143,7 @@ class Routes:
         scope, domain, settings = asked.scope, asked.domain, asked.settings
         taken: set[str] = set()
         found: list[tuple[str, HostPart]] = []
-        for each in self._governed(number, asked, listener):
+        for each in self._routed(number, asked, listener):
             name = f"{each.host}:{number}"
             routes = self._routes(each, number, asked)
             known = self._hosts.names(each.found, domain) if each.found is not None else None
@@ -181,7 +181,7 @@ class Routes:
                 if port.protocol.is_http
             }
             for number in sorted(ports | {80}):
-                for each in self._governed(number, asked, listener):
+                for each in self._routed(number, asked, listener):
                     domains = _domains(each, asked.domain, asked.scope)
                     # At a socket there are no ports: a bare host means the first that it has.
                     bare = domains if socket_path(listener.bind) is not None else ()
@@ -195,41 +195,41 @@ class Routes:
     def _service_port(self, name: str, asked: _Asked, host: str, number: str) -> Resource | None:
         """Return the routes of a port of undeclared protocol at a service's own address."""
         scope = asked.scope
-        service = scope.services.get(host) if scope.captured else None
+        service = scope.services.get(host) if scope.redirected else None
         port = service.port(int(number)) if service is not None and number.isdecimal() else None
         if service is None or port is None:
             return None
         listener = scope.egress_for(port.number)
         virtual_services = listener.virtual_services if listener is not None else ()
         found = PortService(service, port)
-        (governed,) = (
+        (routed,) = (
             each
-            for each in self._governed_by(virtual_services, [found], port.number, asked)
+            for each in self._routed_by(virtual_services, [found], port.number, asked)
             if each.found is found
         )
-        routes = self._routes(governed, port.number, asked)
+        routes = self._routes(routed, port.number, asked)
         made = virtual_host(packed_names(name, ["*"]), routes, asked.settings)
         return _resource(name, [made])
 
-    def _governed(self, number: int, asked: _Asked, listener: EgressListener) -> list[GovernedHost]:
-        services = services_on(number, listener.services, captured=asked.scope.captured)
-        return self._governed_by(listener.virtual_services, services, number, asked)
+    def _routed(self, number: int, asked: _Asked, listener: EgressListener) -> list[RoutedHost]:
+        services = services_on(number, listener.services, redirected=asked.scope.redirected)
+        return self._routed_by(listener.virtual_services, services, number, asked)
 
-    def _governed_by(
+    def _routed_by(
         self,
         virtual_services: tuple[VirtualService, ...],
         services: list[PortService],
         number: int,
         asked: _Asked,
-    ) -> list[GovernedHost]:
-        return governed_hosts(
+    ) -> list[RoutedHost]:
+        return routed_hosts(
             number,
             services,
             virtual_services,
             applies=lambda each: bool(self._of_virtual_service(each, number, asked)),
         )
 
-    def _routes(self, host: GovernedHost, number: int, asked: _Asked) -> bytes:
+    def _routes(self, host: RoutedHost, number: int, asked: _Asked) -> bytes:
         if host.virtual_service is not None:
             return self._of_virtual_service(host.virtual_service, number, asked)
         return self._hosts.default(host.found, asked.scope) if host.found is not None else b""
@@ -245,12 +245,12 @@ def _unknown(asked: _Asked, taken: set[str]) -> Iterator[bytes]:
         return
     policy = asked.scope.outbound_policy
     # Where nothing is intercepted, unknown hosts are looked up in any case.
-    looks_up = policy.looks_up and asked.scope.captured
+    looks_up = policy.looks_up and asked.scope.redirected
     rest = names.DYNAMIC_DNS if looks_up else names.PASSTHROUGH
     cluster = names.egress_proxy_cluster(policy.egress_proxy) or rest
     yield unknown_hosts(
         cluster if policy.allows_any else None,
-        captured=asked.scope.captured,
+        redirected=asked.scope.redirected,
         forwards_host=asked.headers.forwards_host,
         settings=asked.settings,
     )
@@ -267,7 +267,7 @@ def _explicit(name: str, scope: Scope) -> EgressListener | None:
     return None
 
 
-def _domains(host: GovernedHost, proxy_domain: str, scope: Scope) -> tuple[str, ...]:
+def _domains(host: RoutedHost, proxy_domain: str, scope: Scope) -> tuple[str, ...]:
     if host.found is None:
         return (bracketed(host.host),)
     return service_domains(host.found.service, proxy_domain, full_hosts=scope.services)

@@ -11,12 +11,12 @@ from typing import NamedTuple, TypeAlias
 
 from envoy_config.changes._rule_changes import RuleChange
 from envoy_config.generate.routes._virtual_hosts import virtual_host
-from envoy_config.plan.virtual_hosts._governed_hosts import GovernedHost
+from envoy_config.plan.virtual_hosts._routed_hosts import RoutedHost
 from istio_config.edits import replacements
 from mesh_model import DestinationRules, OutboundPolicy, Service, VirtualService
 from xds_server import Resource
 
-RoutesOf: TypeAlias = Callable[[GovernedHost], bytes]
+RoutesOf: TypeAlias = Callable[[RoutedHost], bytes]
 """Returns the routes of a host, serialised; of a VirtualService without effect, none."""
 
 
@@ -26,42 +26,40 @@ _BODY = attrgetter("body")
 class HostPart(NamedTuple):
     """One virtual host, and the parts that it is put together of."""
 
-    governed: GovernedHost
+    routed: RoutedHost
     names: bytes
     routes: bytes
     settings: bytes
     body: bytes
 
     @classmethod
-    def build(
-        cls, governed: GovernedHost, names: bytes, routes: bytes, settings: bytes
-    ) -> "HostPart":
+    def build(cls, routed: RoutedHost, names: bytes, routes: bytes, settings: bytes) -> "HostPart":
         """Put a virtual host together."""
         body = virtual_host(names, routes, settings)
-        return cls(governed, names, routes, settings, body)
+        return cls(routed, names, routes, settings, body)
 
 
 class PartIndex(NamedTuple):
     """The names of virtual hosts by what an edit of a rule may concern."""
 
-    governed: Mapping[VirtualService, tuple[str, ...]]
-    """By the VirtualService that governs them."""
+    routed: Mapping[VirtualService, tuple[str, ...]]
+    """By the VirtualService that applies to them."""
     leading: Mapping[str, tuple[str, ...]]
     """By the hosts that they lead to."""
 
     @classmethod
     def build(cls, parts: Mapping[str, HostPart]) -> "PartIndex":
         """Sort virtual hosts."""
-        governed: dict[VirtualService, list[str]] = {}
+        routed: dict[VirtualService, list[str]] = {}
         leading: dict[str, list[str]] = {}
         for name, part in parts.items():
-            governing = part.governed.virtual_service
-            if governing is not None:
-                governed.setdefault(governing, []).append(name)
-            for host in _leads_to(part.governed):
+            applied = part.routed.virtual_service
+            if applied is not None:
+                routed.setdefault(applied, []).append(name)
+            for host in _leads_to(part.routed):
                 leading.setdefault(host, []).append(name)
         return cls(
-            {key: tuple(names) for key, names in governed.items()},
+            {key: tuple(names) for key, names in routed.items()},
             {key: tuple(names) for key, names in leading.items()},
         )
 
@@ -71,7 +69,7 @@ class PartIndex(NamedTuple):
             hosts: Iterable[str] = filter(change.touches, self.leading)
         else:
             hosts = change.hosts
-        found = [name for each in edited for name in self.governed.get(each, ())]
+        found = [name for each in edited for name in self.routed.get(each, ())]
         found += [name for host in hosts for name in self.leading.get(host, ())]
         return list(dict.fromkeys(found))
 
@@ -79,12 +77,12 @@ class PartIndex(NamedTuple):
         """Return the index with other VirtualServices of the same hosts."""
         if not edited:
             return self
-        governed, leading = dict(self.governed), dict(self.leading)
+        routed, leading = dict(self.routed), dict(self.leading)
         for old, new in edited.items():
-            names = governed.pop(old, ())
+            names = routed.pop(old, ())
             if not names:
                 continue
-            governed[new] = names
+            routed[new] = names
             for host in old.destination_hosts - new.destination_hosts:
                 left = tuple(each for each in leading[host] if each not in names)
                 if left:
@@ -93,12 +91,12 @@ class PartIndex(NamedTuple):
                     del leading[host]
             for host in new.destination_hosts - old.destination_hosts:
                 leading[host] = (*leading.get(host, ()), *names)
-        return PartIndex(governed, leading)
+        return PartIndex(routed, leading)
 
 
-def _leads_to(governed: GovernedHost) -> Iterable[str]:
-    governing = governed.virtual_service
-    return (governed.host,) if governing is None else governing.destination_hosts
+def _leads_to(routed: RoutedHost) -> Iterable[str]:
+    applied = routed.virtual_service
+    return (routed.host,) if applied is None else applied.destination_hosts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,12 +148,12 @@ class PortHosts:
         parts, touched = dict(self.parts), self.index.touched(edited, change)
         for name in touched:
             known = parts[name]
-            governed, governing = known.governed, known.governed.virtual_service
-            if governing is not None:
-                governed = replace(governed, virtual_service=edited.get(governing, governing))
-            routes = routes_of(governed)
-            if routes != known.routes or governed is not known.governed:
-                parts[name] = HostPart.build(governed, known.names, routes, known.settings)
+            routed, applied = known.routed, known.routed.virtual_service
+            if applied is not None:
+                routed = replace(routed, virtual_service=edited.get(applied, applied))
+            routes = routes_of(routed)
+            if routes != known.routes or routed is not known.routed:
+                parts[name] = HostPart.build(routed, known.names, routes, known.settings)
         same = all(parts[name].body == self.parts[name].body for name in touched)
         return replace(
             self,
@@ -167,8 +165,8 @@ class PortHosts:
         )
 
     def _applied(self, virtual_service: VirtualService) -> bool:
-        """Return whether a VirtualService has routes here; if it governs no host, it is unknown."""
-        names = self.index.governed.get(virtual_service, ())
+        """Return whether a VirtualService has routes here; not if it applies to no host."""
+        names = self.index.routed.get(virtual_service, ())
         return any(self.parts[name].routes for name in names)
 
 

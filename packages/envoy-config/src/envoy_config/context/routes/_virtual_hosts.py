@@ -11,7 +11,7 @@ from envoy_config.generate.routes._actions import default_route
 from envoy_config.generate.routes._http_routes import RoutePlace, http_routes
 from envoy_config.generate.routes._virtual_hosts import packed_names, packed_routes
 from envoy_config.plan.virtual_hosts._domains import service_domains
-from envoy_config.plan.virtual_hosts._governed_hosts import PortService
+from envoy_config.plan.virtual_hosts._routed_hosts import PortService
 from envoy_config.plan.virtual_hosts._targets import Target, http_targets, service_target
 from mesh_model import MeshModel, Scope, ScopeKey, VirtualService
 
@@ -138,7 +138,7 @@ class VirtualHosts:
         return found
 
     def default(self, found: PortService, scope: Scope) -> bytes:
-        """Return the route of a service that no VirtualService governs."""
+        """Return the route of a service that no VirtualService applies to."""
         key = _DefaultKey(found.service.host, found.port.number, service_target(found, scope))
         return self._defaults.get(key, self._make_default)
 

@@ -9,7 +9,7 @@ from envoy_config.generate.clusters._inbound import bind_to_own_address
 from envoy_config.plan import _envoy_names as names
 from envoy_config.plan._discovery import Discovery
 from envoy_config.plan._traffic_policy import Policy
-from envoy_config.plan.capture._listeners import IpVersions
+from envoy_config.plan.redirected._listeners import IpVersions
 from istio_config.kinds.destination_rule import ConnectionPool, HttpSettings
 from mesh_configfile import Duration
 from mesh_model import MeshModel
@@ -31,7 +31,7 @@ def passthrough(model: MeshModel) -> cluster_pb2.Cluster:
     return cluster
 
 
-def captured_passthrough(model: MeshModel) -> cluster_pb2.Cluster:
+def redirected_passthrough(model: MeshModel) -> cluster_pb2.Cluster:
     """Make the cluster of hosts that the mesh does not know, where connections are intercepted."""
     return _where_it_was_going(names.PASSTHROUGH, model)
 

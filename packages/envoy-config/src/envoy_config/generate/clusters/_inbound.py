@@ -15,8 +15,8 @@ from envoy_config.plan import _envoy_names as names
 from envoy_config.plan._discovery import Discovery
 from envoy_config.plan._inbound import Application
 from envoy_config.plan._traffic_policy import NO_POLICY, Policy
-from envoy_config.plan.capture._inbound import CapturedPort
-from envoy_config.plan.capture._listeners import IPV4, IPV6, LOOPBACKS, IpVersions
+from envoy_config.plan.redirected._inbound import RedirectedPort
+from envoy_config.plan.redirected._listeners import IPV4, IPV6, LOOPBACKS, IpVersions
 from istio_config.addresses import socket_path
 from istio_config.kinds.protocol import Protocol
 from mesh_model import MeshModel
@@ -40,8 +40,8 @@ def inbound_cluster(
     return cluster
 
 
-def captured_inbound_cluster(
-    port: CapturedPort,
+def redirected_inbound_cluster(
+    port: RedirectedPort,
     ips: IpVersions,
     model: MeshModel,
     policy: Policy = NO_POLICY,

@@ -1,6 +1,6 @@
 """The filter that takes connections as requests: its settings, with Istio's values.
 
-Captured proxies differ from others in two things: where a connection was going is known, so that
+Redirected proxies differ from others in two things: where a connection was going is known, so that
 unknown hosts are not looked up, and servers tell by ALPN that requests come.
 """
 
@@ -64,10 +64,10 @@ def bound_outbound_manager(
     return _filter(manager, settings, Side.OUTBOUND)
 
 
-def captured_outbound_manager(
+def redirected_outbound_manager(
     stat_prefix: str, route: str, settings: ManagerSettings, *, is_grpc_web: bool = False
 ) -> listener_components_pb2.Filter:
-    """Make the filter of an outbound listener of a captured proxy."""
+    """Make the filter of an outbound listener of a redirected proxy."""
     filters = [*grpc_filters(is_web=is_grpc_web), mesh_alpn(), lookup_filter()]
     manager = _manager(stat_prefix, settings, filters)
     manager.rds.CopyFrom(_by_name(route))
@@ -79,7 +79,7 @@ def captured_outbound_manager(
 def unknown_hosts_manager(
     stat_prefix: str, routes: route_pb2.RouteConfiguration, settings: ManagerSettings
 ) -> listener_components_pb2.Filter:
-    """Make the filter of a captured proxy's requests for which there is no other listener."""
+    """Make the filter of a redirected proxy's requests for which there is no other listener."""
     manager = _manager(stat_prefix, settings, [lookup_filter()])
     manager.route_config.CopyFrom(routes)
     manager.use_remote_address.CopyFrom(_FALSE)

@@ -18,7 +18,7 @@ from envoy_config.generate._messages import (
 )
 from envoy_config.generate.policies._filters import NO_POLICY_FILTERS, PolicyFilters
 from envoy_config.plan._proxy_settings import ProxySettings
-from envoy_config.plan.capture._chain_kinds import PLAIN_HTTP
+from envoy_config.plan.redirected._chain_kinds import PLAIN_HTTP
 from istio_config.kinds.mesh_config import (
     ClientCertDetails,
     ConnectionProfile,

@@ -53,7 +53,7 @@ def _routes(settings: ManagerSettings) -> route_pb2.RouteConfiguration:
     host = settings.headers.x_forwarded_host
     made = unknown_hosts(
         names.DYNAMIC_DNS,
-        captured=True,
+        redirected=True,
         forwards_host=host is not None and bool(host.enabled),
         settings=packed_settings(counts_attempts=attempts is None or not attempts.disabled),
     )

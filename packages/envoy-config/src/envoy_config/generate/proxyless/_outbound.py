@@ -53,7 +53,7 @@ def route_configuration(
 ) -> route_pb2.RouteConfiguration:
     """Make the routes of a target, whatever authority the channel names.
 
-    routes: those of Envoys by the VirtualService that governs it; none: all methods go to it.
+    routes: those of Envoys by the VirtualService that applies to it; none: all methods go to it.
     """
     return route_pb2.RouteConfiguration(
         name=target.cluster,

@@ -7,7 +7,7 @@ from envoy_config.generate._passthrough import MARK
 from envoy_config.generate.routes._retries import retry_policy
 from envoy_config.plan import _envoy_names as names
 from envoy_config.plan._inbound import InboundPort
-from envoy_config.plan.capture._inbound import CapturedPort
+from envoy_config.plan.redirected._inbound import RedirectedPort
 from istio_config.kinds.protocol import Protocol
 from istio_config.kinds.virtual_service import HttpRetry
 from mesh_model import MeshModel
@@ -19,7 +19,7 @@ _GRPC = (Protocol.GRPC, Protocol.GRPC_WEB)
 
 
 def inbound_routes(
-    port: InboundPort | CapturedPort, model: MeshModel
+    port: InboundPort | RedirectedPort, model: MeshModel
 ) -> route_pb2.RouteConfiguration:
     """Make the route of a port that a service leads to."""
     retry = model.mesh_config.default_inbound_http_retry_policy or _RETRY

@@ -71,7 +71,7 @@ def route_configuration(
 def unknown_hosts(
     cluster: str | None,
     *,
-    captured: bool,
+    redirected: bool,
     forwards_host: bool = False,
     settings: bytes = _USUAL_SETTINGS,
 ) -> bytes:
@@ -80,7 +80,7 @@ def unknown_hosts(
         onward = onward_route(cluster, name="allow_any")
         onward.route.append_x_forwarded_host = forwards_host
         # Where a connection was going, the mesh's own proxies don't come round again.
-        marked = cluster == names.DYNAMIC_DNS or (cluster == names.PASSTHROUGH and not captured)
+        marked = cluster == names.DYNAMIC_DNS or (cluster == names.PASSTHROUGH and not redirected)
         routes = mark_routes(onward) if marked else [onward]
         return virtual_host(packed_names("allow_any", ["*"]), packed_routes(routes), settings)
     refused = route_components_pb2.Route(

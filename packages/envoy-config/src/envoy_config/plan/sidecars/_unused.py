@@ -20,10 +20,10 @@ from mesh_configfile import Problem
 from mesh_model import MeshModel
 
 
-def unused_sidecars(model: MeshModel, *, captured: bool) -> Iterator[Problem]:
+def unused_sidecars(model: MeshModel, *, redirected: bool) -> Iterator[Problem]:
     """Yield a problem for each part of a Sidecar that has no effect.
 
-    captured: connections are led to the proxies of the mesh.
+    redirected: connections are led to the proxies of the mesh.
     """
     for_all: dict[str, ConfigObject] = {}
     for item in model.rules.of_kind(SIDECAR):
@@ -39,7 +39,7 @@ def unused_sidecars(model: MeshModel, *, captured: bool) -> Iterator[Problem]:
                     "for the workloads of the namespace; give one of the two a workloadSelector",
                 )
         yield from _hosts(item, spec, model)
-        if not captured:
+        if not redirected:
             yield from _redirected(item, spec)
 
 

@@ -1,1 +1,1 @@
-"""Which hosts a proxy knows on a port, and whether a VirtualService governs them."""
+"""Which hosts a proxy knows on a port, and whether a VirtualService applies to them."""

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from envoy_config.plan._envoy_names import outbound_cluster
 from envoy_config.plan._traffic_policy import effective_policy, route_hash
-from envoy_config.plan.virtual_hosts._governed_hosts import PortService
+from envoy_config.plan.virtual_hosts._routed_hosts import PortService
 from istio_config.kinds.destination_rule import ClientTlsMode, ConsistentHash
 from istio_config.kinds.virtual_service import Destination, VirtualServiceSpec
 from mesh_model import Rule, Scope, http_destinations
@@ -57,7 +57,7 @@ def target(destination: Destination, port: int, scope: Scope) -> Target:
 
 
 def service_target(found: PortService, scope: Scope) -> Target:
-    """Return the target of a service's port, where no VirtualService governs it."""
+    """Return the target of a service's port, where no VirtualService applies to it."""
     service, port = found
     rule = scope.rule(service)
     return Target(
@@ -69,7 +69,7 @@ def service_target(found: PortService, scope: Scope) -> Target:
 
 def _has_own_alpn(scope: Scope, rule: Rule | None, port: int, subset: str) -> bool:
     """Return whether TLS to a cluster is not the mesh's, at proxies that say its protocols."""
-    if rule is None or not (scope.captured or not scope.key.is_sidecar):
+    if rule is None or not (scope.redirected or not scope.key.is_sidecar):
         return False
     tls = effective_policy(rule, port, subset, None).tls
     return tls is not None and tls.mode in (ClientTlsMode.SIMPLE, ClientTlsMode.MUTUAL)

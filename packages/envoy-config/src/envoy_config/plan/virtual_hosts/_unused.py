@@ -1,7 +1,7 @@
 """Finds VirtualServices, or parts of them, without effect; problems say where in the files.
 
 Each object is valid by itself. A delegate may be missing, or no root may name it; another
-VirtualService may govern the same host; a destination may be no service, or a subset of no rule.
+VirtualService may apply to the same host; a destination may be no service, or a subset of no rule.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -31,19 +31,19 @@ def delegates_of(item: ConfigObject) -> frozenset[tuple[str, str]]:
     )
 
 
-def governable_hosts(found: VirtualService) -> tuple[str, ...]:
-    """Return the hosts that a VirtualService may govern at all sidecars."""
+def hosts_at_all_sidecars(found: VirtualService) -> tuple[str, ...]:
+    """Return the hosts that a VirtualService may apply to at all sidecars."""
     if MESH not in found.gateways or _ALL not in found.mesh_export_to or not found.spec.http:
         return ()
     return found.hosts
 
 
-def governed_by_others(
+def shadowed_by_others(
     host: str, candidates: Iterable[tuple[VirtualService, ConfigObject]]
 ) -> Iterator[Problem]:
-    """Yield a problem for each that has a host which an older one governs at all sidecars.
+    """Yield a problem for each that has a host which an older one has at all sidecars.
 
-    candidates: those that may govern it, the oldest first.
+    candidates: those that may apply to it, the oldest first.
     """
     first: VirtualService | None = None
     for found, item in candidates:

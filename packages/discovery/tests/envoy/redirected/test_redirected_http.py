@@ -1,4 +1,4 @@
-"""Requests between captured workloads: mutual TLS by the mode of the port, and by host."""
+"""Requests between redirected workloads: mutual TLS by the mode of the port, and by host."""
 
 from capturing import CaptureLab, Machine, exchange, get, get_http2, line
 from capturing_services import peer_authentication, service
@@ -9,14 +9,14 @@ _HANDSHAKE = b"\x16\x03"
 """Begins a TLS connection."""
 
 
-async def pair(captured: CaptureLab, **documents: str) -> tuple[Machine, Machine]:
+async def pair(redirected: CaptureLab, **documents: str) -> tuple[Machine, Machine]:
     """Start a client's sidecar in namespace a and a server's in b, for port 80 of s."""
-    server, client = captured.machine("s"), captured.machine("c")
-    await captured.serve_http(server, 8080)
-    await captured.serve_http(server, 9090)
-    captured.write(**{"s": service("s", server.address), **documents})
-    await captured.sidecar(server, namespace="b")
-    await captured.sidecar(client)
+    server, client = redirected.machine("s"), redirected.machine("c")
+    await redirected.serve_http(server, 8080)
+    await redirected.serve_http(server, 9090)
+    redirected.write(**{"s": service("s", server.address), **documents})
+    await redirected.sidecar(server, namespace="b")
+    await redirected.sidecar(client)
     return server, client
 
 
@@ -26,11 +26,11 @@ async def status(machine: Machine, address: str, port: int, host: str) -> int:
     return reply.status if reply is not None else 0
 
 
-async def test_permissive_names_a_captured_caller_and_takes_plaintext_too(
-    captured: CaptureLab,
+async def test_permissive_names_a_redirected_caller_and_takes_plaintext_too(
+    redirected: CaptureLab,
 ) -> None:
-    server, client = await pair(captured)
-    plain = captured.machine("plain")
+    server, client = await pair(redirected)
+    plain = redirected.machine("plain")
 
     reply = await get(client.namespace, VIP, 80, "s.b")
 
@@ -43,11 +43,11 @@ async def test_permissive_names_a_captured_caller_and_takes_plaintext_too(
     assert "x-forwarded-client-cert" not in reply.json()["headers"]
 
 
-async def test_what_goes_over_the_wire_between_captured_workloads_is_tls(
-    captured: CaptureLab,
+async def test_what_goes_over_the_wire_between_redirected_workloads_is_tls(
+    redirected: CaptureLab,
 ) -> None:
-    server, client = await pair(captured)
-    wire = captured.wire(server)
+    server, client = await pair(redirected)
+    wire = redirected.wire(server)
 
     reply = await get(client.namespace, VIP, 80, "s.b", "/secret-path")
 
@@ -61,25 +61,25 @@ async def test_what_goes_over_the_wire_between_captured_workloads_is_tls(
 
 
 async def test_strict_closes_plaintext_and_logs_that_no_chain_takes_it(
-    captured: CaptureLab,
+    redirected: CaptureLab,
 ) -> None:
-    server, client = await pair(captured, policy=peer_authentication("STRICT"))
-    plain = captured.machine("plain")
+    server, client = await pair(redirected, policy=peer_authentication("STRICT"))
+    plain = redirected.machine("plain")
 
     assert await status(client, VIP, 80, "s.b") == 200
     assert await status(plain, server.address, 8080, "s.b") == 0
     await server.logged(response_flags="NR")
 
 
-async def test_a_port_is_excepted_from_strict_and_captured_clients_know_it(
-    captured: CaptureLab,
+async def test_a_port_is_excepted_from_strict_and_redirected_clients_know_it(
+    redirected: CaptureLab,
 ) -> None:
     server, client = await pair(
-        captured,
+        redirected,
         mesh=peer_authentication("STRICT"),
         policy=peer_authentication("STRICT", ports="8080: {mode: DISABLE}", app="s"),
     )
-    plain = captured.machine("plain")
+    plain = redirected.machine("plain")
 
     reply = await get(client.namespace, VIP, 80, "s.b")
 
@@ -90,18 +90,18 @@ async def test_a_port_is_excepted_from_strict_and_captured_clients_know_it(
     assert await status(plain, server.address, 9090, "s.b") == 0
 
 
-async def test_a_port_that_no_service_has_is_passed_to_the_workload(captured: CaptureLab) -> None:
-    server, _ = await pair(captured)
-    plain = captured.machine("plain")
+async def test_a_port_that_no_service_has_is_passed_to_the_workload(redirected: CaptureLab) -> None:
+    server, _ = await pair(redirected)
+    plain = redirected.machine("plain")
 
     assert await status(plain, server.address, 9090, "anything") == 200
     assert await server.stat("cluster.InboundPassthroughCluster;.upstream_cx_total") == 1
 
 
 async def test_a_workload_that_calls_its_own_service_comes_in_by_its_own_proxy(
-    captured: CaptureLab,
+    redirected: CaptureLab,
 ) -> None:
-    server, _ = await pair(captured)
+    server, _ = await pair(redirected)
 
     reply = await get(server.namespace, VIP, 80, "s.b")
 
@@ -113,9 +113,9 @@ async def test_a_workload_that_calls_its_own_service_comes_in_by_its_own_proxy(
 
 
 async def test_the_application_sees_connections_from_an_address_of_the_proxys_own(
-    captured: CaptureLab,
+    redirected: CaptureLab,
 ) -> None:
-    server, client = await pair(captured)
+    server, client = await pair(redirected)
 
     reply = await get(client.namespace, VIP, 80, "s.b")
 
@@ -124,9 +124,9 @@ async def test_the_application_sees_connections_from_an_address_of_the_proxys_ow
     assert reply.json()["local"] == f"::ffff:{server.address}"
 
 
-async def test_the_capturing_ports_themselves_close_connections(captured: CaptureLab) -> None:
-    server, client = await pair(captured)
-    plain = captured.machine("plain")
+async def test_the_capturing_ports_themselves_close_connections(redirected: CaptureLab) -> None:
+    server, client = await pair(redirected)
+    plain = redirected.machine("plain")
     request = b"GET / HTTP/1.1\r\nHost: s.b\r\n\r\n"
 
     for machine in (server, client):
@@ -142,12 +142,12 @@ async def test_the_capturing_ports_themselves_close_connections(captured: Captur
 
 
 async def test_an_undeclared_port_takes_both_versions_of_http_and_tcp_by_their_chains(
-    captured: CaptureLab,
+    redirected: CaptureLab,
 ) -> None:
-    server, client = captured.machine("s"), captured.machine("c")
-    await captured.serve_tcp(server, 7070)
-    await captured.serve_http(server, 8080)
-    captured.write(
+    server, client = redirected.machine("s"), redirected.machine("c")
+    await redirected.serve_tcp(server, 7070)
+    await redirected.serve_http(server, 8080)
+    redirected.write(
         web=service("s", server.address, port_name="web"),
         raw=service(
             "raw",
@@ -160,8 +160,8 @@ async def test_an_undeclared_port_takes_both_versions_of_http_and_tcp_by_their_c
         ),
         policy=peer_authentication("STRICT"),
     )
-    await captured.sidecar(server, namespace="b")
-    await captured.sidecar(client)
+    await redirected.sidecar(server, namespace="b")
+    await redirected.sidecar(client)
 
     reply = await get(client.namespace, VIP, 80, "s.b")
 

@@ -1,6 +1,6 @@
-"""The hosts of one port, and which VirtualService governs each.
+"""The hosts of one port, and which VirtualService applies to each.
 
-A VirtualService governs a service by its host; one with that very host comes before one with a
+A VirtualService applies to a service by its host; one with that very host comes before one with a
 wildcard, a longer wildcard before a shorter one, and of equals the first in order wins whole. Hosts
 of VirtualServices that no service on the port has are hosts all the same.
 """
@@ -25,7 +25,7 @@ class PortService(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GovernedHost:
+class RoutedHost:
     """A host on a port; of a service, of a VirtualService, or of both."""
 
     host: str
@@ -33,27 +33,27 @@ class GovernedHost:
     virtual_service: VirtualService | None = None
 
 
-def services_on(port: int, services: Iterable[Service], *, captured: bool) -> list[PortService]:
+def services_on(port: int, services: Iterable[Service], *, redirected: bool) -> list[PortService]:
     """Return the services to which requests come on a port, in their order.
 
-    captured: for a captured proxy, which finds requests on ports of undeclared protocol too.
+    redirected: for a redirected proxy, which finds requests on ports of undeclared protocol too.
     """
     return [
         PortService(service, each)
         for service in services
         for each in service.ports
         if each.number == port
-        and (each.protocol.is_http or (captured and each.protocol is Protocol.AUTO))
+        and (each.protocol.is_http or (redirected and each.protocol is Protocol.AUTO))
     ]
 
 
-def governed_hosts(
+def routed_hosts(
     port: int,
     services: Sequence[PortService],
     virtual_services: Sequence[VirtualService],
     *,
     applies: Callable[[VirtualService], bool],
-) -> list[GovernedHost]:
+) -> list[RoutedHost]:
     """Return the hosts of a port: those of VirtualServices first, in the order of claims.
 
     virtual_services: in the order in which they win. applies: whether one has routes for the port.
@@ -68,20 +68,20 @@ def governed_hosts(
         and applies(each)
         for host in each.hosts
     ]
-    governors = HostIndex(claims)
-    governed: list[GovernedHost] = []
-    rest: list[GovernedHost] = []
+    applicable = HostIndex(claims)
+    routed: list[RoutedHost] = []
+    rest: list[RoutedHost] = []
     for host, each in by_host.items():
-        governing = governors.most_specific(host)
-        chosen = governing[0] if governing else None
-        found = GovernedHost(host=host, found=each, virtual_service=chosen)
-        (governed if chosen is not None else rest).append(found)
+        applied = applicable.most_specific(host)
+        chosen = applied[0] if applied else None
+        found = RoutedHost(host=host, found=each, virtual_service=chosen)
+        (routed if chosen is not None else rest).append(found)
     own = {
-        host: GovernedHost(host=host, virtual_service=each)
+        host: RoutedHost(host=host, virtual_service=each)
         for host, each in reversed(claims)
         if not known.has(host)
     }
-    return [*governed, *reversed(own.values()), *rest]
+    return [*routed, *reversed(own.values()), *rest]
 
 
 class _KnownHosts:

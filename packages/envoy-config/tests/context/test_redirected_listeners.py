@@ -1,4 +1,4 @@
-"""Which listeners of captured proxies are made anew after an edit, and which are shared."""
+"""Which listeners of redirected proxies are made anew after an edit, and which are shared."""
 
 from collections.abc import Callable
 

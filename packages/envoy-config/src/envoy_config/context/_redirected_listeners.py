@@ -1,4 +1,4 @@
-"""The listeners of captured sidecars.
+"""The listeners of redirected sidecars.
 
 The outbound ones are planned for all proxies that know the same, and each is made once for as long
 as it stays what it is: an edit makes those that it touches. One inbound listener serves all proxies
@@ -13,18 +13,26 @@ from envoy_config.changes._model_change import ModelChange
 from envoy_config.context._cache import MOST_RESOURCES, Cache
 from envoy_config.context._named import named
 from envoy_config.context._scopes import MOST_OWN, MOST_SCOPES, Scopes
-from envoy_config.context._shapes import CapturedListenerShape, CapturedOutboundShape
-from envoy_config.generate.listeners._captured_inbound import bound_inbound, virtual_inbound
-from envoy_config.generate.listeners._captured_outbound import captured_outbound, virtual_outbound
+from envoy_config.context._shapes import RedirectedListenerShape, RedirectedOutboundShape
+from envoy_config.generate.listeners._redirected_inbound import bound_inbound, virtual_inbound
+from envoy_config.generate.listeners._redirected_outbound import (
+    redirected_outbound,
+    virtual_outbound,
+)
 from envoy_config.plan import _envoy_names as names
 from envoy_config.plan._outbound import Conflict
 from envoy_config.plan._proxy import Naming, Proxy
 from envoy_config.plan._proxy_settings import ProxySettings
-from envoy_config.plan.capture._egress import egress_in, unknown_target
-from envoy_config.plan.capture._inbound import CapturedInbound, plan_captured_inbound
-from envoy_config.plan.capture._listeners import LOOPBACKS, CapturedListener, HttpChain, IpVersions
-from envoy_config.plan.capture._outbound import CapturedOutbound, plan_captured_outbound
 from envoy_config.plan.policies._inbound_policies import InboundPolicies, inbound_policies
+from envoy_config.plan.redirected._egress import egress_in, unknown_target
+from envoy_config.plan.redirected._inbound import RedirectedInbound, plan_redirected_inbound
+from envoy_config.plan.redirected._listeners import (
+    LOOPBACKS,
+    HttpChain,
+    IpVersions,
+    RedirectedListener,
+)
+from envoy_config.plan.redirected._outbound import RedirectedOutbound, plan_redirected_outbound
 from envoy_config.plan.telemetry._telemetry import settings_of
 from mesh_model import MeshModel, ScopeKey
 from xds_server import Generated, Resource
@@ -33,7 +41,7 @@ from xds_server import Generated, Resource
 class _Planned(NamedTuple):
     """A plan, and what tells whether equal services still want the same connections."""
 
-    plan: CapturedOutbound
+    plan: RedirectedOutbound
     connections: object
 
 
@@ -44,24 +52,24 @@ class _OutboundListener(NamedTuple):
     being compared; and none is hashed, only where it listens.
     """
 
-    listener: CapturedListener
+    listener: RedirectedListener
     settings: ProxySettings
 
     def __hash__(self) -> int:
         return hash((self.listener.bind, self.listener.port))
 
 
-class CapturedListeners:
-    """Plans and makes the listeners of one model's captured sidecars, and keeps them."""
+class RedirectedListeners:
+    """Plans and makes the listeners of one model's redirected sidecars, and keeps them."""
 
     def __init__(self, model: MeshModel, scopes: Scopes) -> None:
         self._model = model
         self._scopes = scopes
-        self._inbound_plans = Cache[Proxy, CapturedInbound]()
-        self._outbound_plans = Cache[CapturedOutboundShape, _Planned](most=MOST_SCOPES)
-        self._of_shape = Cache[CapturedListenerShape, Generated]()
+        self._inbound_plans = Cache[Proxy, RedirectedInbound]()
+        self._outbound_plans = Cache[RedirectedOutboundShape, _Planned](most=MOST_SCOPES)
+        self._of_shape = Cache[RedirectedListenerShape, Generated]()
         self._of_plan = Cache[_OfPlan, tuple[Resource, ...]](most=MOST_SCOPES)
-        self._like: dict[tuple[IpVersions, Naming], CapturedOutbound] = {}
+        self._like: dict[tuple[IpVersions, Naming], RedirectedOutbound] = {}
         """A plan for proxies that have these versions of IP and settings of DNS."""
         self._connections = object()
         """The same in two contexts if the rules for connections are."""
@@ -69,15 +77,15 @@ class CapturedListeners:
         self._inbound = Cache[_Inbound, tuple[Resource, ...]](most=MOST_OWN)
 
     def for_proxy(self, proxy: Proxy) -> Generated:
-        """Return all listeners of a captured sidecar."""
-        outbound = CapturedOutboundShape(
+        """Return all listeners of a redirected sidecar."""
+        outbound = RedirectedOutboundShape(
             self._scopes.key_of(proxy), self.inbound(proxy).ips, proxy.naming
         )
         elsewhere = self._plan(outbound).of_endpoints
         # Calls of the workload to itself don't come back to it by way of its own listener.
         own = frozenset(each for each in proxy.addresses[:1] if each in elsewhere)
         return self._of_shape.get(
-            CapturedListenerShape(
+            RedirectedListenerShape(
                 outbound,
                 self.inbound(proxy),
                 own,
@@ -87,7 +95,7 @@ class CapturedListeners:
             self._make,
         )
 
-    def inbound(self, proxy: Proxy) -> CapturedInbound:
+    def inbound(self, proxy: Proxy) -> RedirectedInbound:
         """Return what a proxy accepts for its workload."""
         return self._inbound_plans.get(proxy, self._plan_inbound)
 
@@ -98,7 +106,7 @@ class CapturedListeners:
         return frozenset(each for found in plans for each in found.plan.conflicts)
 
     def adopt(
-        self, before: "CapturedListeners", change: ModelChange, held: AbstractSet[ScopeKey]
+        self, before: "RedirectedListeners", change: ModelChange, held: AbstractSet[ScopeKey]
     ) -> None:
         """Take over the listeners that the change leaves as they are.
 
@@ -120,19 +128,19 @@ class CapturedListeners:
             self._of_plan.adopt(before._of_plan)
             self._outbound.adopt(before._outbound)
 
-    def _plan(self, shape: CapturedOutboundShape) -> CapturedOutbound:
+    def _plan(self, shape: RedirectedOutboundShape) -> RedirectedOutbound:
         return self._outbound_plans.renew(shape, self._plan_outbound).plan
 
-    def _plan_inbound(self, proxy: Proxy) -> CapturedInbound:
-        return plan_captured_inbound(proxy, self._model, self._scopes.for_proxy(proxy).sidecar)
+    def _plan_inbound(self, proxy: Proxy) -> RedirectedInbound:
+        return plan_redirected_inbound(proxy, self._model, self._scopes.for_proxy(proxy).sidecar)
 
-    def _plan_outbound(self, shape: CapturedOutboundShape, before: _Planned | None) -> _Planned:
+    def _plan_outbound(self, shape: RedirectedOutboundShape, before: _Planned | None) -> _Planned:
         scope = self._scopes.get(shape.scope)
         mesh = self._model.mesh_config
         loopback = LOOPBACKS[shape.ips.versions[0]]
         http_proxy = (loopback, mesh.proxy_http_port) if mesh.proxy_http_port else None
         like = shape.ips, shape.naming
-        plan = plan_captured_outbound(
+        plan = plan_redirected_outbound(
             egress_in(scope, self._model, shape.ips),
             ips=shape.ips,
             rest=unknown_target(scope),
@@ -147,7 +155,7 @@ class CapturedListeners:
         self._like.setdefault(like, plan)
         return _Planned(plan, self._connections)
 
-    def _make(self, shape: CapturedListenerShape) -> Generated:
+    def _make(self, shape: RedirectedListenerShape) -> Generated:
         inbound = shape.inbound
         scope = self._scopes.get(shape.outbound.scope)
         passed = self._passed(shape.outbound) if scope.outbound_policy.looks_up else None
@@ -170,7 +178,7 @@ class CapturedListeners:
             )
         )
 
-    def _passed(self, shape: CapturedOutboundShape) -> frozenset[int]:
+    def _passed(self, shape: RedirectedOutboundShape) -> frozenset[int]:
         """Return the ports with a listener that takes connections without looking at them."""
         plan = self._plan(shape)
         of_endpoints = (each for found in plan.of_endpoints.values() for each in found)
@@ -185,17 +193,17 @@ class CapturedListeners:
             self._outbound_listener(each, key.settings) for each in self._plan(key.shape).listeners
         )
 
-    def _make_of_endpoints(self, shape: CapturedListenerShape) -> Iterator[Resource]:
+    def _make_of_endpoints(self, shape: RedirectedListenerShape) -> Iterator[Resource]:
         for address, listeners in self._plan(shape.outbound).of_endpoints.items():
             if address not in shape.own:
                 for each in listeners:
                     yield self._outbound_listener(each, shape.settings)
 
-    def _outbound_listener(self, listener: CapturedListener, settings: ProxySettings) -> Resource:
+    def _outbound_listener(self, listener: RedirectedListener, settings: ProxySettings) -> Resource:
         return self._outbound.renew(_OutboundListener(listener, settings), self._make_outbound)
 
     def _make_outbound(self, key: _OutboundListener, before: Resource | None) -> Resource:
-        return before or named(captured_outbound(key.listener, self._model, key.settings))
+        return before or named(redirected_outbound(key.listener, self._model, key.settings))
 
     def _make_inbound(self, key: "_Inbound") -> tuple[Resource, ...]:
         inbound, settings, policies = key
@@ -211,11 +219,11 @@ class CapturedListeners:
 
 
 class _Inbound(NamedTuple):
-    inbound: CapturedInbound
+    inbound: RedirectedInbound
     settings: ProxySettings
     policies: InboundPolicies
 
 
 class _OfPlan(NamedTuple):
-    shape: CapturedOutboundShape
+    shape: RedirectedOutboundShape
     settings: ProxySettings

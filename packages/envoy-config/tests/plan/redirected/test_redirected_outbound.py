@@ -1,4 +1,4 @@
-"""Which outbound listeners captured proxies get, and which chains in them."""
+"""Which outbound listeners redirected proxies get, and which chains in them."""
 
 from collections.abc import Callable, Iterable
 
@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 
 from documents import entry
 from envoy_config.plan._proxy import NO_DNS, Naming
-from envoy_config.plan.capture._egress import Egress
-from envoy_config.plan.capture._listeners import CapturedListener, HttpChain, ip_versions
-from envoy_config.plan.capture._outbound import CapturedOutbound, plan_captured_outbound
 from envoy_config.plan.l4._chains import TcpChain, to_cluster
 from envoy_config.plan.l4._routes import NO_ROUTES
 from envoy_config.plan.l4._targets import Targets
+from envoy_config.plan.redirected._egress import Egress
+from envoy_config.plan.redirected._listeners import HttpChain, RedirectedListener, ip_versions
+from envoy_config.plan.redirected._outbound import RedirectedOutbound, plan_redirected_outbound
 from istio_config.kinds.protocol import Protocol
 from istio_config.kinds.service_entry import Resolution
 from mesh_model import Endpoint, MeshModel, Port, Registry, Service
@@ -27,10 +27,10 @@ def planned(
     *,
     own: tuple[str, ...] = ("10.0.0.1",),
     naming: Naming = NO_DNS,
-) -> CapturedOutbound:
+) -> RedirectedOutbound:
     services = tuple(services)
     targets = Targets({each.host: each for each in services})
-    return plan_captured_outbound(
+    return plan_redirected_outbound(
         [Egress(services=services, routes=NO_ROUTES, targets=targets)],
         ips=ip_versions(own),
         rest=REST,
@@ -39,7 +39,7 @@ def planned(
     )
 
 
-def shown(listener: CapturedListener) -> str:
+def shown(listener: RedirectedListener) -> str:
     """Spell a listener: its place, and the chains as what they match and where they lead."""
     chains = []
     for each in listener.chains:

@@ -1,4 +1,4 @@
-"""The listeners that a Sidecar object asks for, at captured proxies."""
+"""The listeners that a Sidecar object asks for, at redirected proxies."""
 
 from pathlib import Path
 
@@ -14,14 +14,14 @@ spec:
 
 
 async def test_ingress_listeners_replace_the_ports_of_services(
-    captured: CaptureLab, socket_dir: Path
+    redirected: CaptureLab, socket_dir: Path
 ) -> None:
-    server, client, plain = (captured.machine(each) for each in ("s", "c", "plain"))
+    server, client, plain = (redirected.machine(each) for each in ("s", "c", "plain"))
     path = socket_dir / "app.sock"
-    await captured.serve_http_on_socket(server, path)
-    await captured.serve_http(server, 8080)
-    await captured.serve_http(server, 9091)
-    captured.write(
+    await redirected.serve_http_on_socket(server, path)
+    await redirected.serve_http(server, 8080)
+    await redirected.serve_http(server, 9091)
+    redirected.write(
         s=service("s", server.address, target=9080),
         sidecar=SIDECAR.format(namespace="b")
         + f"""\
@@ -35,8 +35,8 @@ async def test_ingress_listeners_replace_the_ports_of_services(
 """,
         policy=peer_authentication("STRICT", ports="9090: {mode: DISABLE}", app="s"),
     )
-    await captured.sidecar(server, namespace="b")
-    await captured.sidecar(client)
+    await redirected.sidecar(server, namespace="b")
+    await redirected.sidecar(client)
 
     reply = await get(client.namespace, "10.9.0.1", 80, "s.b")
     assert reply is not None
@@ -50,11 +50,11 @@ async def test_ingress_listeners_replace_the_ports_of_services(
     assert await get(plain.namespace, server.address, 8080, "s.b") is None
 
 
-async def test_egress_listeners_are_bound_where_the_sidecar_says(captured: CaptureLab) -> None:
-    server, client = captured.machine("s"), captured.machine("c")
-    await captured.serve_http(server, 8080)
-    await captured.serve_tcp(server, 7070)
-    captured.write(
+async def test_egress_listeners_are_bound_where_the_sidecar_says(redirected: CaptureLab) -> None:
+    server, client = redirected.machine("s"), redirected.machine("c")
+    await redirected.serve_http(server, 8080)
+    await redirected.serve_tcp(server, 7070)
+    redirected.write(
         s=service("s", server.address),
         t=service(
             "t",
@@ -80,7 +80,7 @@ async def test_egress_listeners_are_bound_where_the_sidecar_says(captured: Captu
   outboundTrafficPolicy: {mode: REGISTRY_ONLY}
 """,
     )
-    await captured.sidecar(client)
+    await redirected.sidecar(client)
 
     reply = await get(client.namespace, "127.0.0.1", 80, "s.b")
     assert reply is not None

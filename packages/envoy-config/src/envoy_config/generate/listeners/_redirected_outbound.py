@@ -1,4 +1,4 @@
-"""Outbound listeners of captured proxies.
+"""Outbound listeners of redirected proxies.
 
 Nothing connects to them: the one that all connections come to hands each to the listener of the
 address and port that it was going to, and keeps those for which there is none.
@@ -16,16 +16,16 @@ from envoy_config.generate._messages import (
     listener_pb2,
     wrappers_pb2,
 )
-from envoy_config.generate.listeners._connection_managers import captured_outbound_manager
+from envoy_config.generate.listeners._connection_managers import redirected_outbound_manager
 from envoy_config.generate.listeners._manager_settings import ManagerSettings, plain_http
 from envoy_config.generate.listeners._tcp import cluster_proxy, tcp_chain, tcp_proxy
 from envoy_config.generate.listeners._unknown_hosts import look_hosts_up
 from envoy_config.generate.telemetry._access_logs import refused_connection_logs
 from envoy_config.plan import _envoy_names as names
 from envoy_config.plan._proxy_settings import NO_SETTINGS, ProxySettings
-from envoy_config.plan.capture._chain_kinds import PLAIN
-from envoy_config.plan.capture._listeners import CapturedListener, HttpChain, IpVersions
 from envoy_config.plan.l4._chains import TcpChain, TcpTarget
+from envoy_config.plan.redirected._chain_kinds import PLAIN
+from envoy_config.plan.redirected._listeners import HttpChain, IpVersions, RedirectedListener
 from istio_config.addresses import socket_path
 from mesh_model import MeshModel
 
@@ -100,8 +100,8 @@ def receiving_listener(
     return listener
 
 
-def captured_outbound(
-    listener: CapturedListener, model: MeshModel, proxy: ProxySettings = NO_SETTINGS
+def redirected_outbound(
+    listener: RedirectedListener, model: MeshModel, proxy: ProxySettings = NO_SETTINGS
 ) -> listener_pb2.Listener:
     """Make the listener of an address and port."""
     path = socket_path(listener.bind)
@@ -134,7 +134,10 @@ def captured_outbound(
 
 
 def _add_chains(
-    made: listener_pb2.Listener, listener: CapturedListener, model: MeshModel, proxy: ProxySettings
+    made: listener_pb2.Listener,
+    listener: RedirectedListener,
+    model: MeshModel,
+    proxy: ProxySettings,
 ) -> None:
     for each in listener.chains:
         chain = (
@@ -160,7 +163,7 @@ def _add_chains(
 def _http_chain(
     chain: HttpChain, stat_prefix: str, model: MeshModel, proxy: ProxySettings
 ) -> listener_components_pb2.FilterChain:
-    manager = captured_outbound_manager(
+    manager = redirected_outbound_manager(
         stat_prefix,
         chain.route,
         ManagerSettings(mesh=model.mesh_config, proxy=proxy),

@@ -1,4 +1,4 @@
-"""The outbound listeners of captured proxies, as data."""
+"""The outbound listeners of redirected proxies, as data."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -27,7 +27,7 @@ Chain = HttpChain | TcpChain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CapturedListener:
+class RedirectedListener:
     """A listener for connections that were going to this address and port."""
 
     bind: str

@@ -26,13 +26,13 @@ spec:
 TLS_HANDSHAKE = b"\x16\x03"
 
 
-async def pods_of(captured: CaptureLab) -> list[Machine]:
+async def pods_of(redirected: CaptureLab) -> list[Machine]:
     """Plug in two pods, with an application on each port of theirs."""
-    pods = [captured.machine("h-0"), captured.machine("h-1")]
+    pods = [redirected.machine("h-0"), redirected.machine("h-1")]
     for pod in pods:
-        await captured.serve_tcp(pod, TCP)
-        await captured.serve_http(pod, HTTP)
-        await captured.serve_http(pod, UNDECLARED)
+        await redirected.serve_tcp(pod, TCP)
+        await redirected.serve_http(pod, HTTP)
+        await redirected.serve_http(pod, UNDECLARED)
     return pods
 
 
@@ -49,20 +49,20 @@ async def reaches(client: Machine, pod: Machine) -> None:
 
 @pytest.mark.parametrize("mode", ["DISABLE", "PERMISSIVE", "STRICT"])
 async def test_each_pod_of_a_headless_service_is_reached_as_its_mode_demands(
-    mode: str, captured: CaptureLab
+    mode: str, redirected: CaptureLab
 ) -> None:
-    pods, client = await pods_of(captured), captured.machine("c")
-    wires = [captured.wire(each) for each in pods]
+    pods, client = await pods_of(redirected), redirected.machine("c")
+    wires = [redirected.wire(each) for each in pods]
     mutual = mode != "DISABLE"
-    captured.write(
+    redirected.write(
         pods=headless_service(Pod(each.name, each.address) for each in pods),
         policy=peer_authentication(mode),
         # Who calls is known by mutual TLS alone.
         **({"callers": CALLERS} if mutual else {}),
     )
     for each in pods:
-        await captured.sidecar(each, namespace="b", service_account="h")
-    await captured.sidecar(client)
+        await redirected.sidecar(each, namespace="b", service_account="h")
+    await redirected.sidecar(client)
 
     for pod, wire in zip(pods, wires, strict=True):
         await reaches(client, pod)
@@ -79,18 +79,18 @@ async def test_each_pod_of_a_headless_service_is_reached_as_its_mode_demands(
 
 @pytest.mark.parametrize("mode", ["PERMISSIVE", "STRICT"])
 async def test_pods_with_and_without_a_sidecar_are_called_alike_and_it_is_told(
-    mode: str, captured: CaptureLab
+    mode: str, redirected: CaptureLab
 ) -> None:
     """In plaintext, unless one of them takes nothing else than mutual TLS."""
     mutual = mode == "STRICT"
-    (meshed, bare), client = await pods_of(captured), captured.machine("c")
-    wire = captured.wire(meshed)
-    captured.write(
+    (meshed, bare), client = await pods_of(redirected), redirected.machine("c")
+    wire = redirected.wire(meshed)
+    redirected.write(
         pods=headless_service((Pod("h-0", meshed.address), Pod("h-1", bare.address, False))),
         policy=peer_authentication(mode),
     )
-    await captured.sidecar(meshed, namespace="b", service_account="h")
-    await captured.sidecar(client)
+    await redirected.sidecar(meshed, namespace="b", service_account="h")
+    await redirected.sidecar(client)
 
     await reaches(client, meshed)
     if mutual:
@@ -99,34 +99,34 @@ async def test_pods_with_and_without_a_sidecar_are_called_alike_and_it_is_told(
         await reaches(client, bare)
     streams = [each for port in (TCP, HTTP) for each in wire.streams_to(meshed.address, port)]
     assert all(each.startswith(TLS_HANDSHAKE) is mutual for each in streams)
-    captured.plane.store.look_for_unreachable()
-    warned = [each.message for each in captured.plane.store.warnings]
+    redirected.plane.store.look_for_unreachable()
+    warned = [each.message for each in redirected.plane.store.warnings]
     assert any(f"1 of 2 endpoints ({bare.address}) take no mutual TLS" in each for each in warned)
 
 
 async def test_a_rule_says_how_the_pods_of_a_headless_service_are_called(
-    captured: CaptureLab,
+    redirected: CaptureLab,
 ) -> None:
-    (pod, _), client = await pods_of(captured), captured.machine("c")
-    wire = captured.wire(pod)
-    captured.write(
+    (pod, _), client = await pods_of(redirected), redirected.machine("c")
+    wire = redirected.wire(pod)
+    redirected.write(
         pods=headless_service([Pod(pod.name, pod.address)]),
         policy=peer_authentication("PERMISSIVE"),
         rule=rule("trafficPolicy: {tls: {mode: DISABLE}}", host=HOST),
     )
-    await captured.sidecar(pod, namespace="b", service_account="h")
-    await captured.sidecar(client)
+    await redirected.sidecar(pod, namespace="b", service_account="h")
+    await redirected.sidecar(client)
 
     await reaches(client, pod)
     assert not any(each.startswith(TLS_HANDSHAKE) for each in wire.streams_to(pod.address, HTTP))
 
 
 async def test_subsets_and_routes_of_a_headless_service_leave_the_choice_to_the_client(
-    captured: CaptureLab,
+    redirected: CaptureLab,
 ) -> None:
-    pods, client = await pods_of(captured), captured.machine("c")
+    pods, client = await pods_of(redirected), redirected.machine("c")
     one = rule("subsets: [{name: one, labels: {pod: one}}]", host=HOST)
-    captured.write(
+    redirected.write(
         pods=headless_service(
             [Pod("h-0", pods[0].address, labels="pod: one"), Pod("h-1", pods[1].address)]
         ),
@@ -136,13 +136,13 @@ async def test_subsets_and_routes_of_a_headless_service_leave_the_choice_to_the_
         routes=ROUTES,
     )
     for each in pods:
-        await captured.sidecar(each, namespace="b", service_account="h")
-    await captured.sidecar(client)
+        await redirected.sidecar(each, namespace="b", service_account="h")
+    await redirected.sidecar(client)
 
     for pod in pods:
         await reaches(client, pod)
     entry = await client.logged(authority=f"h-1.{HOST}:{HTTP}")
     assert entry["upstream_cluster"] == f"outbound|{HTTP}|one|{HOST}"
-    captured.plane.store.look_for_unreachable()
-    warned = [each.message for each in captured.plane.store.warnings]
+    redirected.plane.store.look_for_unreachable()
+    warned = [each.message for each in redirected.plane.store.warnings]
     assert any("redirected clients choose the endpoint themselves" in each for each in warned)

@@ -1,4 +1,4 @@
-"""The listener that all connections to a captured workload come to.
+"""The listener that all connections to a redirected workload come to.
 
 Its chains tell the ports apart, and on each port the mesh's TLS from the application's own.
 """
@@ -22,23 +22,23 @@ from envoy_config.generate._messages import (
     wrappers_pb2,
 )
 from envoy_config.generate.listeners._balance import balance
-from envoy_config.generate.listeners._captured_outbound import receiving_listener
 from envoy_config.generate.listeners._connection_managers import inbound_manager
 from envoy_config.generate.listeners._manager_settings import ManagerSettings, plain_http
+from envoy_config.generate.listeners._redirected_outbound import receiving_listener
 from envoy_config.generate.listeners._tcp import cluster_proxy, mongo_statistics
 from envoy_config.generate.policies._filters import policy_filters
 from envoy_config.generate.routes._inbound import inbound_routes, passthrough_routes
 from envoy_config.generate.telemetry._access_logs import refused_connection_logs
 from envoy_config.plan import _envoy_names as names
 from envoy_config.plan._proxy_settings import NO_SETTINGS, ProxySettings
-from envoy_config.plan.capture._chain_kinds import (
+from envoy_config.plan.policies._inbound_policies import NO_POLICIES, InboundPolicies
+from envoy_config.plan.redirected._chain_kinds import (
     PLAIN_HTTP,
     ChainKind,
     needs_http_inspector,
     needs_tls_inspector,
 )
-from envoy_config.plan.capture._inbound import CapturedInbound, CapturedPort, OtherPort
-from envoy_config.plan.policies._inbound_policies import NO_POLICIES, InboundPolicies
+from envoy_config.plan.redirected._inbound import OtherPort, RedirectedInbound, RedirectedPort
 from istio_config.kinds.protocol import Protocol
 from mesh_model import MeshModel
 
@@ -48,7 +48,7 @@ _Match = listener_components_pb2.FilterChainMatch
 
 
 def virtual_inbound(
-    inbound: CapturedInbound,
+    inbound: RedirectedInbound,
     model: MeshModel,
     proxy: ProxySettings = NO_SETTINGS,
     policies: InboundPolicies = NO_POLICIES,
@@ -103,7 +103,7 @@ def _closed(
 
 
 def bound_inbound(
-    port: CapturedPort,
+    port: RedirectedPort,
     model: MeshModel,
     proxy: ProxySettings = NO_SETTINGS,
     policies: InboundPolicies = NO_POLICIES,
@@ -133,7 +133,7 @@ def bound_inbound(
 
 
 def _own_chain(
-    port: CapturedPort, kind: ChainKind, model: MeshModel, settings: ManagerSettings
+    port: RedirectedPort, kind: ChainKind, model: MeshModel, settings: ManagerSettings
 ) -> listener_components_pb2.FilterChain:
     name = names.listener(port.bind or "0.0.0.0", port.number)  # noqa: S104 - a name
     if kind.is_http:
@@ -189,7 +189,7 @@ def _chain(
     return chain
 
 
-def _inspectors(inbound: CapturedInbound) -> list[listener_components_pb2.ListenerFilter]:
+def _inspectors(inbound: RedirectedInbound) -> list[listener_components_pb2.ListenerFilter]:
     """Return the filters that look at first bytes, each off on the ports that do without it.
 
     There, a client that waits for the server to speak first is not waited for in vain.

@@ -1,4 +1,4 @@
-"""The listeners that a service's port asks for at a captured proxy, whatever others ask for."""
+"""The listeners that a service's port asks for at a redirected proxy, whatever others ask for."""
 
 from collections.abc import Iterator
 from enum import Enum, auto
@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 from envoy_config.plan._outbound import named_addresses
 from envoy_config.plan._proxy import Naming
-from envoy_config.plan.capture._egress import Egress
-from envoy_config.plan.capture._listeners import Chain, HttpChain, IpVersions
 from envoy_config.plan.l4._routes import connection_chains
+from envoy_config.plan.redirected._egress import Egress
+from envoy_config.plan.redirected._listeners import Chain, HttpChain, IpVersions
 from istio_config.addresses import is_ip
 from istio_config.kinds.protocol import Protocol
 from mesh_model import Port, Service
@@ -57,7 +57,7 @@ def wanted_listeners(
         number = port.number if egress.number is None else egress.number
         yield _connections(service, port, egress, (egress.bind, number), is_shared=False)
     else:
-        yield from _captured(service, port, egress, proxy)
+        yield from _redirected(service, port, egress, proxy)
 
 
 def _http(port: Port, egress: Egress, ips: IpVersions) -> Wanted:
@@ -73,7 +73,7 @@ def _http(port: Port, egress: Egress, ips: IpVersions) -> Wanted:
     return Wanted(where, Kind.HTTP, (chain,), further, is_bound=egress.is_bound)
 
 
-def _captured(
+def _redirected(
     service: Service, port: Port, egress: Egress, proxy: Surroundings
 ) -> Iterator[Wanted]:
     """Yield the listeners for where connections to the service go."""

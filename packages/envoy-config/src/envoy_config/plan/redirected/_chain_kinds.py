@@ -1,4 +1,4 @@
-"""The filter chains of a captured inbound port: which first bytes lead where, by protocol and mode.
+"""The filter chains of a redirected inbound port: which first bytes lead where.
 
 TLS of the mesh is told from the application's own by the ALPN protocols that the client offers,
 and requests from other connections by theirs, or by the first bytes of plaintext.

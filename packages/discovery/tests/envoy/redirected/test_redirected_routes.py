@@ -1,4 +1,4 @@
-"""Routes of VirtualServices for connections, and client TLS of DestinationRules, when captured."""
+"""Routes of VirtualServices for redirected connections, and client TLS of DestinationRules."""
 
 import ssl
 from pathlib import Path
@@ -12,11 +12,11 @@ def tcp_service(name: str, address: str, vip: str) -> str:
     return service(name, address, port=7000, target=7070, port_name="tcp", vip=vip)
 
 
-async def test_connections_go_where_routes_for_tcp_send_them(captured: CaptureLab) -> None:
-    client, one, two = (captured.machine(each) for each in ("c", "one", "two"))
+async def test_connections_go_where_routes_for_tcp_send_them(redirected: CaptureLab) -> None:
+    client, one, two = (redirected.machine(each) for each in ("c", "one", "two"))
     for machine in (one, two):
-        await captured.serve_tcp(machine, 7070)
-    captured.write(
+        await redirected.serve_tcp(machine, 7070)
+    redirected.write(
         one=tcp_service("one", one.address, "10.9.0.1"),
         two=tcp_service("two", two.address, "10.9.0.2"),
         policy=peer_authentication("DISABLE"),
@@ -34,26 +34,26 @@ async def test_connections_go_where_routes_for_tcp_send_them(captured: CaptureLa
                 - {destination: {host: one.b.svc.cluster.local}, weight: 0}
             """,
     )
-    await captured.sidecar(client, metadata={"LABELS": {"app": "web"}})
+    await redirected.sidecar(client, metadata={"LABELS": {"app": "web"}})
 
     assert await line(client.namespace, "10.9.0.1", 7000, b"hello\n") == b"two:hello\n"
 
-    await captured.apply(routes="")
+    await redirected.apply(routes="")
     assert await line(client.namespace, "10.9.0.1", 7000, b"hello\n") == b"one:hello\n"
 
 
 async def test_tls_that_a_rule_originates_offers_nothing_of_the_mesh(
-    captured: CaptureLab, tmp_path: Path
+    redirected: CaptureLab, tmp_path: Path
 ) -> None:
-    client, outside = captured.machine("c"), captured.machine("outside")
+    client, outside = redirected.machine("c"), redirected.machine("outside")
     issued = Authority().issue("out.example")
     file = tmp_path / "server.pem"
     file.write_bytes(issued.key_pem + issued.chain_pem)
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(file)
-    await captured.serve_http(outside, 443, tls=context)
-    await captured.serve_http(outside, 80)
-    captured.write(
+    await redirected.serve_http(outside, 443, tls=context)
+    await redirected.serve_http(outside, 80)
+    redirected.write(
         out=entry(
             "out",
             f"""\
@@ -72,8 +72,8 @@ async def test_tls_that_a_rule_originates_offers_nothing_of_the_mesh(
               trafficPolicy: {tls: {mode: SIMPLE, sni: out.example, insecureSkipVerify: true}}
             """,
     )
-    await captured.sidecar(client)
-    wire = captured.wire(outside)
+    await redirected.sidecar(client)
+    wire = redirected.wire(outside)
 
     reply = await get(client.namespace, "192.0.2.1", 80, "out.example")
 

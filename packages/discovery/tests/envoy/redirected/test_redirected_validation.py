@@ -1,4 +1,4 @@
-"""Envoy takes every set of listeners and clusters that captured proxies can have."""
+"""Envoy takes every set of listeners and clusters that redirected proxies can have."""
 
 import asyncio
 import itertools
@@ -125,7 +125,7 @@ spec:
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=["strict", "disable", "by port", "sidecar"])
-async def test_envoy_takes_what_captured_proxies_are_sent(
+async def test_envoy_takes_what_redirected_proxies_are_sent(
     policy: str,
     model_of: Callable[..., MeshModel],
     envoy_binary: Path,

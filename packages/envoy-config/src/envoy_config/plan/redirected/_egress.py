@@ -1,4 +1,4 @@
-"""The listeners for calls that a Sidecar asks for, as the planning of captured proxies needs them.
+"""The listeners for calls that a Sidecar asks for, as redirected proxies need them.
 
 A listener that the workload connects to itself (captureMode NONE, a Unix socket) is bound, to the
 loopback address unless the Sidecar says where. One with a port comes before those for all ports,
@@ -8,11 +8,11 @@ and what it has listened for is left to it.
 from dataclasses import dataclass, replace
 
 from envoy_config.plan import _envoy_names as names
-from envoy_config.plan.capture._listeners import LOOPBACKS, IpVersions
 from envoy_config.plan.l4._chains import TcpTarget, WeightedCluster, to_cluster
 from envoy_config.plan.l4._routes import ConnectionRoutes
 from envoy_config.plan.l4._scoped import routes_in, targets_in
 from envoy_config.plan.l4._targets import NO_SETTINGS, Targets
+from envoy_config.plan.redirected._listeners import LOOPBACKS, IpVersions
 from istio_config.addresses import socket_path
 from istio_config.kinds.protocol import Protocol
 from istio_config.kinds.sidecar import CaptureMode

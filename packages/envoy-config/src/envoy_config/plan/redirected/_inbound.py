@@ -1,4 +1,4 @@
-"""Plans what captured proxies accept for their workload: the ports of its services, and others.
+"""Plans what redirected proxies accept for their workload: the ports of its services, and others.
 
 All connections come to one listener. A port that is no service's has chains by the mode of the
 whole workload, and by its own if a PeerAuthentication names it.
@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from envoy_config.plan._proxy import Proxy
-from envoy_config.plan.capture._chain_kinds import ChainKind, Traffic, chain_kinds, traffic_of
-from envoy_config.plan.capture._listeners import LOOPBACKS, IpVersions, ip_versions
+from envoy_config.plan.redirected._chain_kinds import ChainKind, Traffic, chain_kinds, traffic_of
+from envoy_config.plan.redirected._listeners import LOOPBACKS, IpVersions, ip_versions
 from istio_config.addresses import UNIX
 from istio_config.kinds.mesh_config import InboundTrafficPolicyMode, InterceptionMode
 from istio_config.kinds.peer_authentication import MutualTlsMode
@@ -26,7 +26,7 @@ from mesh_model import Labels, MeshModel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CapturedPort:
+class RedirectedPort:
     """A port of the workload that some service leads to."""
 
     number: int
@@ -66,11 +66,11 @@ class OtherPort:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CapturedInbound:
+class RedirectedInbound:
     """All that a proxy accepts for its workload; proxies for which it is equal share a listener."""
 
     ips: IpVersions
-    ports: tuple[CapturedPort, ...]
+    ports: tuple[RedirectedPort, ...]
     """In order of their numbers."""
     others: tuple[OtherPort, ...]
     """The rest first, then single ports."""
@@ -80,14 +80,14 @@ class CapturedInbound:
     """Whether the application sees the client's address."""
 
 
-def plan_captured_inbound(
+def plan_redirected_inbound(
     proxy: Proxy, model: MeshModel, sidecar: SidecarSpec | None = None
-) -> CapturedInbound:
+) -> RedirectedInbound:
     """Return what a proxy accepts; of two services with one port, the older decides.
 
     sidecar: the proxy's own. Its ingress listeners replace the ports of services.
     """
-    found: dict[int, CapturedPort] = {}
+    found: dict[int, RedirectedPort] = {}
     own: Labels | None = None
     ips = ip_versions(proxy.addresses)
     inbound_policy = model.mesh_config.inbound_traffic_policy.mode
@@ -100,7 +100,7 @@ def plan_captured_inbound(
                 number = endpoint.port_for(port)
                 if port.protocol is Protocol.UDP or number in found or not endpoint.serves(port):
                     continue
-                found[number] = CapturedPort(
+                found[number] = RedirectedPort(
                     number=number,
                     service_port=port.number,
                     host=service.host,
@@ -116,7 +116,7 @@ def plan_captured_inbound(
     found = {number: each for number, each in found.items() if not _is_own(each, proxy)}
     closed = tuple(sorted(leading & proxy.own_ports - found.keys()))
     named = model.policies.port_modes(proxy.namespace, labels)
-    return CapturedInbound(
+    return RedirectedInbound(
         ips=ips,
         ports=tuple(found[number] for number in sorted(found)),
         others=(
@@ -132,7 +132,7 @@ def plan_captured_inbound(
     )
 
 
-def _is_own(port: CapturedPort, proxy: Proxy) -> bool:
+def _is_own(port: RedirectedPort, proxy: Proxy) -> bool:
     """Return whether a port leads to the proxy's own pages or its agent's."""
     number = port.number if port.app is None else port.app[1]
     return number in proxy.own_ports
@@ -140,11 +140,11 @@ def _is_own(port: CapturedPort, proxy: Proxy) -> bool:
 
 def _of_ingress(
     sidecar: SidecarSpec,
-    of_services: Mapping[int, CapturedPort],
+    of_services: Mapping[int, RedirectedPort],
     proxy: Proxy,
     labels: dict[str, str],
     model: MeshModel,
-) -> Iterator[CapturedPort]:
+) -> Iterator[RedirectedPort]:
     """Yield the ports that a Sidecar has ingress listeners for."""
     first = next(iter(of_services.values()), None)
     for each in sidecar.ingress:
@@ -155,7 +155,7 @@ def _of_ingress(
         bind = ""
         if each.capture_mode is CaptureMode.NONE:
             bind = each.bind or proxy.addresses[0]
-        yield CapturedPort(
+        yield RedirectedPort(
             number=number,
             service_port=number,
             host=known.host if known is not None else "",

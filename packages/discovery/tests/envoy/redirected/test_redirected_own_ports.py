@@ -1,4 +1,4 @@
-"""Nothing that comes to a captured machine, or that its Envoy calls, reaches the proxy's own pages.
+"""Nothing that is redirected, or that its Envoy calls, reaches the proxy's own pages.
 
 An application listens in the place of Envoy's admin interface and of the agent's pages.
 """
@@ -9,17 +9,17 @@ from capturing_services import peer_authentication, service
 ADMIN = 15000
 
 
-async def test_a_service_does_not_lead_to_the_proxy_s_own_ports(captured: CaptureLab) -> None:
-    server, plain = captured.machine("s"), captured.machine("plain")
+async def test_a_service_does_not_lead_to_the_proxy_s_own_ports(redirected: CaptureLab) -> None:
+    server, plain = redirected.machine("s"), redirected.machine("plain")
     for port in (8080, 15004, 15053):
-        await captured.serve_http(server, port)
-    captured.write(
+        await redirected.serve_http(server, port)
+    redirected.write(
         s=service("s", server.address),
         debug=service("debug", server.address, target=15004, vip="10.9.0.2", account="s"),
         dns=service("dns", server.address, target=15053, vip="10.9.0.3", account="s"),
         policy=peer_authentication("PERMISSIVE"),
     )
-    await captured.sidecar(server, namespace="b")
+    await redirected.sidecar(server, namespace="b")
 
     reply = await get(plain.namespace, server.address, 8080, "s.b")
 
@@ -30,11 +30,11 @@ async def test_a_service_does_not_lead_to_the_proxy_s_own_ports(captured: Captur
 
 
 async def test_an_ingress_listener_does_not_lead_to_an_admin_port_of_another_number(
-    captured: CaptureLab,
+    redirected: CaptureLab,
 ) -> None:
-    server, plain = captured.machine("s"), captured.machine("plain")
-    await captured.serve_http(server, 15900)
-    captured.write(
+    server, plain = redirected.machine("s"), redirected.machine("plain")
+    await redirected.serve_http(server, 15900)
+    redirected.write(
         s=service("s", server.address, target=9080),
         sidecar="""\
 apiVersion: networking.istio.io/v1
@@ -47,7 +47,7 @@ spec:
 """,
         policy=peer_authentication("PERMISSIVE"),
     )
-    await captured.sidecar(
+    await redirected.sidecar(
         server, namespace="b", metadata={"PROXY_CONFIG": {"proxyAdminPort": 15900}}
     )
 
@@ -57,22 +57,24 @@ spec:
 
 
 async def test_the_admin_interface_is_reached_neither_at_its_port_nor_by_the_inbound_port(
-    captured: CaptureLab,
+    redirected: CaptureLab,
 ) -> None:
-    server, plain = captured.machine("s"), captured.machine("plain")
-    await captured.serve_http(server, ADMIN, address="::ffff:127.0.0.1")
-    captured.write(s=service("s", server.address), policy=peer_authentication("PERMISSIVE"))
-    await captured.sidecar(server, namespace="b")
+    server, plain = redirected.machine("s"), redirected.machine("plain")
+    await redirected.serve_http(server, ADMIN, address="::ffff:127.0.0.1")
+    redirected.write(s=service("s", server.address), policy=peer_authentication("PERMISSIVE"))
+    await redirected.sidecar(server, namespace="b")
 
     for port in (ADMIN, 15006):
         reply = await get(plain.namespace, server.address, port, f"127.0.0.1:{ADMIN}")
         assert reply is None or reply.status == 503
 
 
-async def test_no_service_leads_clients_to_their_own_admin_interface(captured: CaptureLab) -> None:
-    client = captured.machine("c")
-    await captured.serve_http(client, ADMIN)
-    captured.write(
+async def test_no_service_leads_clients_to_their_own_admin_interface(
+    redirected: CaptureLab,
+) -> None:
+    client = redirected.machine("c")
+    await redirected.serve_http(client, ADMIN)
+    redirected.write(
         trap=service("trap", "127.0.0.1", target=ADMIN, account="c"),
         name="""\
 apiVersion: networking.istio.io/v1
@@ -86,7 +88,7 @@ spec:
   endpoints: [{address: localhost}]
 """,
     )
-    await captured.sidecar(client)
+    await redirected.sidecar(client)
 
     for address, host in (("10.9.0.1", "trap.b"), ("10.9.0.2", "name.example")):
         reply = await get(client.namespace, address, 80, host)

@@ -1,4 +1,4 @@
-"""Plans the outbound listeners of captured proxies: which services are at which address and port.
+"""Plans the outbound listeners of redirected proxies: which services are at which address and port.
 
 Connections come to the listener of the address and port that they were going to, else to that of
 the port alone. HTTP services share the latter. Others have their own addresses, if any: several
@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 from envoy_config.plan._outbound import Conflict
 from envoy_config.plan._proxy import NO_DNS, Naming
-from envoy_config.plan.capture._egress import Egress
-from envoy_config.plan.capture._listeners import CapturedListener, Chain, HttpChain, IpVersions
-from envoy_config.plan.capture._wanted import Kind, Surroundings, Wanted, Where, wanted_listeners
 from envoy_config.plan.l4._chains import TcpChain, TcpTarget, connections, only
+from envoy_config.plan.redirected._egress import Egress
+from envoy_config.plan.redirected._listeners import Chain, HttpChain, IpVersions, RedirectedListener
+from envoy_config.plan.redirected._wanted import Kind, Surroundings, Wanted, Where, wanted_listeners
 from istio_config.kinds.protocol import Protocol
 from mesh_model import Port, Service
 
@@ -25,11 +25,11 @@ _ALONE = (Protocol.MONGO, Protocol.MYSQL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CapturedOutbound:
-    """The outbound listeners of captured proxies that know the same."""
+class RedirectedOutbound:
+    """The outbound listeners of redirected proxies that know the same."""
 
-    listeners: tuple[CapturedListener, ...] = ()
-    of_endpoints: Mapping[str, tuple[CapturedListener, ...]] = field(default_factory=dict)
+    listeners: tuple[RedirectedListener, ...] = ()
+    of_endpoints: Mapping[str, tuple[RedirectedListener, ...]] = field(default_factory=dict)
     """Listeners for the endpoints of headless services, by address: not for proxies there."""
     conflicts: tuple[Conflict, ...] = ()
     steps: "Steps" = field(default_factory=lambda: Steps({}, {}), compare=False, repr=False)
@@ -43,7 +43,7 @@ class Steps(NamedTuple):
     """
 
     wanted: Mapping[tuple[int, int], "_OfService"]
-    made: Mapping[Where, tuple[Wanted | None, CapturedListener]]
+    made: Mapping[Where, tuple[Wanted | None, RedirectedListener]]
 
 
 class _OfService(NamedTuple):
@@ -54,7 +54,7 @@ class _OfService(NamedTuple):
     """Whether no rule has a say in it, so that it is the same wherever none has."""
 
 
-def plan_captured_outbound(
+def plan_redirected_outbound(
     egress: Iterable[Egress],
     *,
     ips: IpVersions,
@@ -63,9 +63,9 @@ def plan_captured_outbound(
     own_ports: tuple[int, ...] = (),
     http_proxy: Where | None = None,
     http_proxy_route: str = "",
-    before: CapturedOutbound | None = None,
+    before: RedirectedOutbound | None = None,
     same_connections: bool = False,
-) -> CapturedOutbound:
+) -> RedirectedOutbound:
     """Decide what is listened for.
 
     egress: those with a port first. rest: the target of connections that no service takes.
@@ -222,12 +222,12 @@ class _Plan:
         self,
         rest: TcpTarget,
         wanted: Mapping[tuple[int, int], _OfService],
-        before: Mapping[Where, tuple[Wanted | None, CapturedListener]],
-    ) -> CapturedOutbound:
+        before: Mapping[Where, tuple[Wanted | None, RedirectedListener]],
+    ) -> RedirectedOutbound:
         """Return what was planned."""
-        of_endpoints: dict[str, list[CapturedListener]] = {}
+        of_endpoints: dict[str, list[RedirectedListener]] = {}
         listeners = []
-        made: dict[Where, tuple[Wanted | None, CapturedListener]] = {}
+        made: dict[Where, tuple[Wanted | None, RedirectedListener]] = {}
         for where in sorted(self._first):
             first = self._first[where][1]
             listener = self._listener(where, rest, before.get(where))
@@ -236,7 +236,7 @@ class _Plan:
                 of_endpoints.setdefault(where[0], []).append(listener)
             else:
                 listeners.append(listener)
-        return CapturedOutbound(
+        return RedirectedOutbound(
             listeners=tuple(listeners),
             of_endpoints={key: tuple(values) for key, values in of_endpoints.items()},
             conflicts=tuple(self._conflicts),
@@ -244,12 +244,12 @@ class _Plan:
         )
 
     def _listener(
-        self, where: Where, rest: TcpTarget, before: tuple[Wanted | None, CapturedListener] | None
-    ) -> CapturedListener:
+        self, where: Where, rest: TcpTarget, before: tuple[Wanted | None, RedirectedListener] | None
+    ) -> RedirectedListener:
         wanted, shared = self._first[where][1], self._shared.get(where)
         if shared is None and before is not None and before[0] is wanted and before[1].rest == rest:
             return before[1]
-        made = CapturedListener(
+        made = RedirectedListener(
             bind=where[0],
             port=where[1],
             chains=wanted.chains if shared is None else shared.chains,

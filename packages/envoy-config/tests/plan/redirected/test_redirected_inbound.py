@@ -1,13 +1,13 @@
-"""What captured proxies accept, by the services and policies of their workload."""
+"""What redirected proxies accept, by the services and policies of their workload."""
 
 from collections.abc import Callable
 
 import pytest
 
 from capturing_services import peer_authentication, service
-from envoy_config.generate.listeners._captured_inbound import virtual_inbound
-from envoy_config.plan.capture._chain_kinds import Traffic, chain_kinds
-from envoy_config.plan.capture._inbound import CapturedInbound, plan_captured_inbound
+from envoy_config.generate.listeners._redirected_inbound import virtual_inbound
+from envoy_config.plan.redirected._chain_kinds import Traffic, chain_kinds
+from envoy_config.plan.redirected._inbound import RedirectedInbound, plan_redirected_inbound
 from istio_config.kinds.peer_authentication import MutualTlsMode
 from mesh_model import MeshModel
 from proxies import proxy
@@ -18,9 +18,9 @@ DISABLE = MutualTlsMode.DISABLE
 ADDRESS = "10.77.0.1"
 
 
-def inbound(model: MeshModel, **metadata: str) -> CapturedInbound:
+def inbound(model: MeshModel, **metadata: str) -> RedirectedInbound:
     sidecar = proxy(ADDRESS, NAMESPACE="b", **{"INTERCEPTION_MODE": "REDIRECT", **metadata})
-    return plan_captured_inbound(sidecar, model)
+    return plan_redirected_inbound(sidecar, model)
 
 
 @pytest.mark.parametrize("mode", [STRICT, PERMISSIVE, DISABLE])
@@ -74,7 +74,7 @@ def test_workloads_that_accept_the_same_share_one_plan(model_of: Build) -> None:
     model = model_of(service("s", ADDRESS, "10.77.0.2"))
 
     one, two = (
-        plan_captured_inbound(proxy(each, NAMESPACE="b", INTERCEPTION_MODE="REDIRECT"), model)
+        plan_redirected_inbound(proxy(each, NAMESPACE="b", INTERCEPTION_MODE="REDIRECT"), model)
         for each in (ADDRESS, "10.77.0.2")
     )
 

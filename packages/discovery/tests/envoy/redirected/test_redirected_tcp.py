@@ -48,16 +48,18 @@ async def tls_answer(machine: Machine, address: str, port: int, name: str) -> by
         writer.close()
 
 
-async def test_a_tcp_service_is_reached_by_its_address_in_mutual_tls(captured: CaptureLab) -> None:
-    server, client = captured.machine("s"), captured.machine("c")
-    await captured.serve_tcp(server, 7070)
-    captured.write(
+async def test_a_tcp_service_is_reached_by_its_address_in_mutual_tls(
+    redirected: CaptureLab,
+) -> None:
+    server, client = redirected.machine("s"), redirected.machine("c")
+    await redirected.serve_tcp(server, 7070)
+    redirected.write(
         s=service("s", server.address, port=7000, target=7070, port_name="tcp"),
         policy=peer_authentication("STRICT"),
     )
-    await captured.sidecar(server, namespace="b")
-    await captured.sidecar(client)
-    wire = captured.wire(server)
+    await redirected.sidecar(server, namespace="b")
+    await redirected.sidecar(client)
+    wire = redirected.wire(server)
 
     assert await line(client.namespace, "10.9.0.1", 7000, b"plain-words\n") == b"s:plain-words\n"
 
@@ -65,45 +67,47 @@ async def test_a_tcp_service_is_reached_by_its_address_in_mutual_tls(captured: C
 
 
 async def test_a_server_that_speaks_first_is_heard_at_once_on_a_declared_tcp_port(
-    captured: CaptureLab,
+    redirected: CaptureLab,
 ) -> None:
-    server, client = captured.machine("s"), captured.machine("c")
-    await captured.serve_tcp(server, 7070, banner=b"welcome\n")
-    captured.write(
+    server, client = redirected.machine("s"), redirected.machine("c")
+    await redirected.serve_tcp(server, 7070, banner=b"welcome\n")
+    redirected.write(
         declared=service("s", server.address, port=7000, target=7070, port_name="tcp"),
         undeclared=service(
             "u", server.address, port=7001, target=7070, port_name="x", vip="10.9.0.2", account="s"
         ),
     )
-    await captured.sidecar(server, namespace="b")
-    await captured.sidecar(client)
+    await redirected.sidecar(server, namespace="b")
+    await redirected.sidecar(client)
 
     assert await line(client.namespace, "10.9.0.1", 7000) == b"welcome\n"
     # Of an undeclared port, the client's first bytes decide, and are waited for.
     assert await line(client.namespace, "10.9.0.2", 7001, b"x\n") == b"welcome\n"
     reader, writer = await dial(client.namespace, "10.9.0.2", 7001)
     listener = "listener.10.9.0.2_7001.downstream_pre_cx_active"
-    await captured.eventually(lambda: client.stat(listener), what="a connection being looked at")
+    await redirected.eventually(lambda: client.stat(listener), what="a connection being looked at")
     assert not reader.at_eof()
     writer.close()
-    await captured.apply(mesh_config=MESH_CONFIG.rstrip() + "\n  protocolDetectionTimeout: 100ms\n")
+    await redirected.apply(
+        mesh_config=MESH_CONFIG.rstrip() + "\n  protocolDetectionTimeout: 100ms\n"
+    )
     assert await line(client.namespace, "10.9.0.2", 7001) == b"welcome\n"
 
 
 async def test_an_applications_own_tls_passes_a_permissive_port_as_it_is(
-    captured: CaptureLab, tmp_path: Path
+    redirected: CaptureLab, tmp_path: Path
 ) -> None:
-    server, client, plain = (captured.machine(each) for each in ("s", "c", "plain"))
+    server, client, plain = (redirected.machine(each) for each in ("s", "c", "plain"))
     context = server_context("own.example", tmp_path)
-    await captured.serve_http(server, 8443, tls=context)
-    captured.write(
+    await redirected.serve_http(server, 8443, tls=context)
+    redirected.write(
         s=service("s", server.address, port=443, target=8443, port_name="https"),
         u=service(
             "u", server.address, port=444, target=8443, port_name="x", vip="10.9.0.2", account="s"
         ),
     )
-    await captured.sidecar(server, namespace="b")
-    await captured.sidecar(client)
+    await redirected.sidecar(server, namespace="b")
+    await redirected.sidecar(client)
 
     own = await tls_answer(plain, server.address, 8443, "own.example")
 
@@ -113,13 +117,13 @@ async def test_an_applications_own_tls_passes_a_permissive_port_as_it_is(
 
 
 async def test_tls_services_without_addresses_share_a_port_by_their_names(
-    captured: CaptureLab, tmp_path: Path
+    redirected: CaptureLab, tmp_path: Path
 ) -> None:
-    client, one, two = (captured.machine(each) for each in ("c", "one", "two"))
+    client, one, two = (redirected.machine(each) for each in ("c", "one", "two"))
     for machine in (one, two):
         context = server_context(f"{machine.name}.example", tmp_path)
-        await captured.serve_http(machine, 443, tls=context)
-    captured.write(
+        await redirected.serve_http(machine, 443, tls=context)
+    redirected.write(
         **{
             each.name: entry(
                 each.name,
@@ -134,7 +138,7 @@ async def test_tls_services_without_addresses_share_a_port_by_their_names(
         },
         mesh_config=MESH_CONFIG + "  outboundTrafficPolicy: {mode: REGISTRY_ONLY}\n",
     )
-    await captured.sidecar(client)
+    await redirected.sidecar(client)
 
     for machine in (one, two):
         name = f"{machine.name}.example"
@@ -144,14 +148,14 @@ async def test_tls_services_without_addresses_share_a_port_by_their_names(
 
 
 async def test_unknown_places_are_blocked_or_let_through_as_the_mesh_says(
-    captured: CaptureLab,
+    redirected: CaptureLab,
 ) -> None:
-    server, client, outside = (captured.machine(each) for each in ("s", "c", "outside"))
-    await captured.serve_http(server, 8080)
-    await captured.serve_http(outside, 80)
-    await captured.serve_tcp(outside, 9999)
-    captured.write(s=service("s", server.address))
-    await captured.sidecar(client)
+    server, client, outside = (redirected.machine(each) for each in ("s", "c", "outside"))
+    await redirected.serve_http(server, 8080)
+    await redirected.serve_http(outside, 80)
+    await redirected.serve_tcp(outside, 9999)
+    redirected.write(s=service("s", server.address))
+    await redirected.sidecar(client)
 
     reply = await get(client.namespace, outside.address, 80, "unknown.example")
     assert reply is not None
@@ -159,7 +163,7 @@ async def test_unknown_places_are_blocked_or_let_through_as_the_mesh_says(
     assert await line(client.namespace, outside.address, 9999, b"x\n") == b"outside:x\n"
     assert await client.stat("cluster.PassthroughCluster;.upstream_cx_total") == 2
 
-    await captured.apply(
+    await redirected.apply(
         mesh_config=MESH_CONFIG + "  outboundTrafficPolicy: {mode: REGISTRY_ONLY}\n"
     )
 
@@ -167,24 +171,24 @@ async def test_unknown_places_are_blocked_or_let_through_as_the_mesh_says(
         reply = await get(client.namespace, outside.address, 80, "unknown.example")
         return reply.status if reply is not None else 0
 
-    assert await captured.eventually(blocked, wanted=502, what="a blocked host")
+    assert await redirected.eventually(blocked, wanted=502, what="a blocked host")
     assert await line(client.namespace, outside.address, 9999, b"x\n") == b""
     assert await client.stat("cluster.PassthroughCluster;.upstream_cx_total") == 2
 
 
 async def test_requests_for_unknown_hosts_go_where_their_names_lead_if_the_mesh_says_so(
-    captured: CaptureLab,
+    redirected: CaptureLab,
 ) -> None:
-    server, client, outside = (captured.machine(each) for each in ("s", "c", "outside"))
-    await captured.serve_http(server, 8080)
+    server, client, outside = (redirected.machine(each) for each in ("s", "c", "outside"))
+    await redirected.serve_http(server, 8080)
     for port in (80, 8888):
-        await captured.serve_http(outside, port)
-    await captured.serve_tcp(outside, 9999)
-    captured.write(
+        await redirected.serve_http(outside, port)
+    await redirected.serve_tcp(outside, 9999)
+    redirected.write(
         s=service("s", server.address),
         mesh_config=MESH_CONFIG + "  outboundTrafficPolicy: {mode: ALLOW_ANY_DYNAMIC_DNS}\n",
     )
-    await captured.sidecar(client)
+    await redirected.sidecar(client)
 
     # To a port with a listener, and to one without; nothing is where the connections go.
     for port in (80, 8888):
@@ -200,12 +204,12 @@ async def test_requests_for_unknown_hosts_go_where_their_names_lead_if_the_mesh_
 
 
 async def test_of_two_tcp_services_without_addresses_the_older_has_the_port(
-    captured: CaptureLab,
+    redirected: CaptureLab,
 ) -> None:
-    client, one, two = (captured.machine(each) for each in ("c", "one", "two"))
+    client, one, two = (redirected.machine(each) for each in ("c", "one", "two"))
     for machine in (one, two):
-        await captured.serve_tcp(machine, 7000)
-    captured.write(
+        await redirected.serve_tcp(machine, 7000)
+    redirected.write(
         **{
             each.name: service(
                 each.name, each.address, port=7000, target=7000, port_name="tcp", vip=None
@@ -214,25 +218,25 @@ async def test_of_two_tcp_services_without_addresses_the_older_has_the_port(
         },
         policy=peer_authentication("DISABLE"),
     )
-    await captured.sidecar(client)
+    await redirected.sidecar(client)
 
     assert await line(client.namespace, "192.0.2.1", 7000, b"x\n") == b"one:x\n"
     # With addresses that are allocated for them, both are reached.
-    model = captured.plane.context.model
-    second = captured.machine("d")
-    await captured.sidecar(second, metadata={"DNS_CAPTURE": "true"})
+    model = redirected.plane.context.model
+    second = redirected.machine("d")
+    await redirected.sidecar(second, metadata={"DNS_CAPTURE": "true"})
     for name in ("one", "two"):
         allocated = model.by_key["b", f"{name}.b.svc.cluster.local"].auto_addresses[0]
         answer = await line(second.namespace, allocated, 7000, b"x\n")
         assert answer == f"{name}:x\n".encode()
 
 
-async def test_both_versions_of_ip_are_captured(captured: CaptureLab) -> None:
-    server, client = captured.machine("s"), captured.machine("c")
-    await captured.serve_http(server, 8080)
-    captured.write(s=service("s", server.address6, vip="fd99::1"))
-    await captured.sidecar(server, namespace="b", addresses=(server.address, server.address6))
-    await captured.sidecar(client, addresses=(client.address, client.address6))
+async def test_both_versions_of_ip_are_redirected(redirected: CaptureLab) -> None:
+    server, client = redirected.machine("s"), redirected.machine("c")
+    await redirected.serve_http(server, 8080)
+    redirected.write(s=service("s", server.address6, vip="fd99::1"))
+    await redirected.sidecar(server, namespace="b", addresses=(server.address, server.address6))
+    await redirected.sidecar(client, addresses=(client.address, client.address6))
 
     reply = await get(client.namespace, "fd99::1", 80, "s.b")
 
@@ -242,12 +246,12 @@ async def test_both_versions_of_ip_are_captured(captured: CaptureLab) -> None:
     assert "x-forwarded-client-cert" in reply.json()["headers"]
 
 
-async def test_a_workload_without_ipv4_is_captured(captured: CaptureLab) -> None:
-    server, client = captured.machine("s"), captured.machine("c")
-    await captured.serve_http(server, 8080)
-    captured.write(s=service("s", server.address6, vip="fd99::1"))
-    await captured.sidecar(server, namespace="b", addresses=(server.address6,))
-    await captured.sidecar(client, addresses=(client.address6,))
+async def test_a_workload_without_ipv4_is_redirected(redirected: CaptureLab) -> None:
+    server, client = redirected.machine("s"), redirected.machine("c")
+    await redirected.serve_http(server, 8080)
+    redirected.write(s=service("s", server.address6, vip="fd99::1"))
+    await redirected.sidecar(server, namespace="b", addresses=(server.address6,))
+    await redirected.sidecar(client, addresses=(client.address6,))
 
     reply = await get(client.namespace, "fd99::1", 80, "s.b")
 
@@ -257,13 +261,13 @@ async def test_a_workload_without_ipv4_is_captured(captured: CaptureLab) -> None
 
 
 async def test_hosts_of_a_wildcard_are_let_through_to_where_they_were_going(
-    captured: CaptureLab, tmp_path: Path
+    redirected: CaptureLab, tmp_path: Path
 ) -> None:
-    client, outside = captured.machine("c"), captured.machine("outside")
+    client, outside = redirected.machine("c"), redirected.machine("outside")
     context = server_context("any.example", tmp_path)
-    await captured.serve_http(outside, 443, tls=context)
-    await captured.serve_http(outside, 80)
-    captured.write(
+    await redirected.serve_http(outside, 443, tls=context)
+    await redirected.serve_http(outside, 80)
+    redirected.write(
         allowed=entry(
             "allowed",
             """\
@@ -276,7 +280,7 @@ async def test_hosts_of_a_wildcard_are_let_through_to_where_they_were_going(
         ),
         mesh_config=MESH_CONFIG + "  outboundTrafficPolicy: {mode: REGISTRY_ONLY}\n",
     )
-    await captured.sidecar(client)
+    await redirected.sidecar(client)
 
     found = await tls_answer(client, outside.address, 443, "a.allowed.example")
     assert b"any.example" in found
@@ -291,13 +295,13 @@ async def test_hosts_of_a_wildcard_are_let_through_to_where_they_were_going(
 
 
 async def test_tls_goes_where_routes_by_sni_send_it_and_other_names_are_refused(
-    captured: CaptureLab, tmp_path: Path
+    redirected: CaptureLab, tmp_path: Path
 ) -> None:
-    client, one, two = (captured.machine(each) for each in ("c", "one", "two"))
+    client, one, two = (redirected.machine(each) for each in ("c", "one", "two"))
     for machine in (one, two):
         context = server_context(f"{machine.name}.example", tmp_path)
-        await captured.serve_http(machine, 8443, tls=context)
-    captured.write(
+        await redirected.serve_http(machine, 8443, tls=context)
+    redirected.write(
         one=service("one", one.address, port=443, target=8443, port_name="tls"),
         two=service("two", two.address, port=443, target=8443, port_name="tls", vip="10.9.0.2"),
         policy=peer_authentication("DISABLE"),
@@ -315,7 +319,7 @@ async def test_tls_goes_where_routes_by_sni_send_it_and_other_names_are_refused(
                 route: [{destination: {host: one.b.svc.cluster.local}}]
             """,
     )
-    await captured.sidecar(client)
+    await redirected.sidecar(client)
 
     assert b"two.example" in await tls_answer(client, "10.9.0.1", 443, "two.one.example")
     assert b"one.example" in await tls_answer(client, "10.9.0.1", 443, "x.one.example")
