@@ -11,7 +11,8 @@ from drawn_meshes import Mesh, meshes, yaml_of
 from planes import eventually
 from scenarios import MeshEnvoy, Scene
 
-_NEEDS_A_FILE_OR_SECRET = ("credentialName", '"/etc/', "caCertificates")
+_NEEDS_A_FILE_OR_SECRET = ("credentialName", '"/etc/', "caCertificates", '"unix:///')
+"""A Unix socket of one path would be bound by each Envoy of this machine, and only one can."""
 
 
 def served_here(mesh: Mesh, scene: Scene, addresses: dict[str, str]) -> tuple[str, str]:
