@@ -1,4 +1,4 @@
-"""What people get told when their YAML is wrong: file, line, field, and what would be right."""
+"""What is reported when YAML is wrong: file, line, field, and what would be right."""
 
 import json
 from pathlib import Path
@@ -226,7 +226,7 @@ def test_a_mistake_is_named_with_its_place_and_what_would_be_right(text: str, wa
     assert str(problem).startswith(f"web.yaml:{wanted}")
 
 
-def test_all_mistakes_of_all_files_are_told_at_once(config_dir: Path) -> None:
+def test_all_mistakes_of_all_files_are_reported_at_once(config_dir: Path) -> None:
     (config_dir / "a.yaml").write_text(HEAD + "  hosts: [1]\n  port: []\n---\nkind: X\n")
     (config_dir / "below").mkdir()
     (config_dir / "below" / "b.yml").write_text(WORKLOAD + "  weight: -1\n  address: 1.1.1.1\n")
@@ -242,7 +242,7 @@ def test_all_mistakes_of_all_files_are_told_at_once(config_dir: Path) -> None:
     ]
 
 
-def test_two_objects_of_one_name_are_told_with_both_places(config_dir: Path) -> None:
+def test_two_objects_of_one_name_are_reported_with_both_places(config_dir: Path) -> None:
     (config_dir / "a.yaml").write_text(HEAD + "  hosts: [a.b]\n")
     (config_dir / "b.yaml").write_text("# mine\n" + HEAD + "  hosts: [c.d]\n")
 

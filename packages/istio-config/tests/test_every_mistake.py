@@ -1,4 +1,4 @@
-"""One object for each mistake that users make: each is told with its place and what would be right.
+"""One object for each mistake that users make: each is reported with its place and remedy.
 
 `every_mistake/` has a file a kind. The names of objects say what is wrong; of those that begin with
 `warning-` the object is accepted. `golden/` has what users read, as `mesh-discovery check` of the
@@ -18,7 +18,7 @@ from mesh_testkit import Golden
 DIRECTORY = Path(__file__).parent / "every_mistake"
 
 
-def told(document: Document) -> tuple[list[Problem], list[Problem]]:
+def reported(document: Document) -> tuple[list[Problem], list[Problem]]:
     """Return the mistakes and warnings in a document."""
     read = read_object(document)
     return list(read.problems), list(read.warnings)
@@ -35,11 +35,11 @@ def documents(file: Path) -> Iterator[tuple[str, Document]]:
 
 
 @pytest.mark.parametrize("file", sorted(DIRECTORY.glob("*.yaml")), ids=lambda file: file.stem)
-def test_each_mistake_is_told_with_its_place_and_remedy(file: Path, golden: Golden) -> None:
+def test_each_mistake_is_reported_with_its_place_and_remedy(file: Path, golden: Golden) -> None:
     lines = file.read_text().splitlines()
     text = ""
     for name, document in documents(file):
-        mistakes, warnings = told(document)
+        mistakes, warnings = reported(document)
         if name.startswith("warning-"):
             assert (mistakes, bool(warnings)) == ([], True), name
         else:

@@ -70,7 +70,7 @@ def test_links_that_lead_to_each_other_are_listed_once(config_dir: Path, tmp_pat
     assert not problems
 
 
-def test_a_directory_of_too_many_entries_is_told_once(config_dir: Path) -> None:
+def test_a_directory_of_too_many_entries_is_reported_once(config_dir: Path) -> None:
     filled(config_dir / "a", 150)
     filled(config_dir / "b", 150)
     problems: list[Problem] = []

@@ -1,4 +1,4 @@
-"""What is kept after edits is what a fresh start makes, and only what was edited is made anew."""
+"""What is kept after edits is what a fresh start computes; only edited values are computed anew."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -121,7 +121,7 @@ def test_groups_after_edits_are_those_of_a_fresh_start(history: list[tuple[Item,
         before = now
 
 
-def test_nothing_is_made_that_was_not_edited() -> None:
+def test_nothing_is_computed_that_was_not_edited() -> None:
     asked: list[str] = []
 
     def make(key: str, items: tuple[Item, ...]) -> str:
@@ -139,7 +139,7 @@ def test_nothing_is_made_that_was_not_edited() -> None:
     assert asked == ["b"]
 
 
-def test_what_depends_on_something_else_is_made_again_when_it_is_told() -> None:
+def test_what_depends_on_something_else_is_computed_again_when_that_is_named() -> None:
     said = {"a": "x", "b": "x"}
     objects = (Item("a", "1"), Item("b", "1"))
 

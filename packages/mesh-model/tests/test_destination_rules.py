@@ -38,10 +38,10 @@ def rule(name: str, *, namespace: str = "b", created: str = "", **spec: Any) -> 
 
 def found(client: str, *rules: ConfigObject, **labels: str) -> tuple[str, ...]:
     """Return the names of the rules that a client has for the service."""
-    made = DestinationRules.build(rules, RULES).rule_for(
+    rule = DestinationRules.build(rules, RULES).rule_for(
         client, SERVICE, tuple(sorted(labels.items()))
     )
-    return made.names if made is not None else ()
+    return rule.names if rule is not None else ()
 
 
 def select(**labels: str) -> dict[str, Any]:
@@ -134,6 +134,6 @@ def test_rules_are_the_same_while_their_objects_have_the_same_content() -> None:
 
 
 def test_the_default_of_export_to_is_the_meshs() -> None:
-    made = DestinationRules.build([rule("own")], RULES._replace(export_to=(".",)))
-    assert made.rule_for("a", SERVICE) is None
-    assert made.rule_for("b", SERVICE) is not None
+    rules = DestinationRules.build([rule("own")], RULES._replace(export_to=(".",)))
+    assert rules.rule_for("a", SERVICE) is None
+    assert rules.rule_for("b", SERVICE) is not None

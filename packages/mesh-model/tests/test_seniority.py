@@ -150,19 +150,19 @@ def test_all_dates_can_be_believed(tmp_path: Path) -> None:
     assert mesh.snapshot().notes == ()
 
 
-def test_it_is_told_once_that_dates_do_not_count_between_namespaces(mesh: Mesh) -> None:
-    def told() -> list[str]:
+def test_it_is_reported_once_that_dates_do_not_count_between_namespaces(mesh: Mesh) -> None:
+    def notes() -> list[str]:
         return [str(each) for each in mesh.snapshot().notes]
 
     mesh.write(one=gateway("shop", "2024-01-01T00:00:00Z"), two=gateway("thief"))
-    assert told() == []
+    assert notes() == []
 
     mesh.write(two=gateway("thief", "2020-01-01T00:00:00Z"))
-    (note,) = told()
+    (note,) = notes()
     assert (
         "two.yaml:1: metadata.creationTimestamp: is compared with that of objects of thief only"
         in note
     )
 
     mesh.write(two=gateway("thief"))
-    assert told() == []
+    assert notes() == []

@@ -371,7 +371,7 @@ WARNINGS: list[tuple[dict[str, Any], list[tuple[str, str]]]] = [
 
 
 @pytest.mark.parametrize(("spec", "expected"), WARNINGS)
-def test_what_is_probably_not_meant_is_accepted_and_told(
+def test_what_is_probably_not_meant_is_accepted_and_reported(
     spec: dict[str, Any], expected: list[tuple[str, str]]
 ) -> None:
     mistakes, warnings = read(spec)

@@ -1,4 +1,4 @@
-"""Messages of Envoy's API are made of plain data, and what is wrong with it is told."""
+"""Messages of Envoy's API are built from plain data, and what is wrong with it is reported."""
 
 import subprocess
 import sys
@@ -47,7 +47,7 @@ def test_other_names_are_no_types(name: str) -> None:
     assert find_type(name) is None
 
 
-def test_types_of_the_old_api_are_told_apart() -> None:
+def test_types_of_the_old_api_are_distinguished() -> None:
     assert is_of_old_api("envoy.config.filter.http.lua.v2.Lua")
     assert is_of_old_api("envoy.api.v2.Cluster")
     assert not is_of_old_api(LUA)
@@ -78,16 +78,16 @@ def test_types_of_the_old_api_are_told_apart() -> None:
 def test_differences_have_a_place_and_a_remedy(
     name: str, value: dict[str, Any], path: str, text: str
 ) -> None:
-    ((where, told),) = message_differences(value, known(name), ())
+    ((where, message),) = message_differences(value, known(name), ())
     assert ".".join(map(str, where)) == path
-    assert text in told
+    assert text in message
 
 
 def test_names_of_fields_are_taken_in_both_spellings_and_nothing_is_unset() -> None:
     value: dict[str, Any] = {"connectTimeout": "1.5s", "lb_policy": "MAGLEV", "altStatName": None}
     assert list(message_differences(value, known(CLUSTER), ())) == []
-    made = message_of(value, known(CLUSTER))
-    assert (made.connect_timeout.nanos, made.lb_policy) == (500_000_000, 5)  # type: ignore[attr-defined]
+    message = message_of(value, known(CLUSTER))
+    assert (message.connect_timeout.nanos, message.lb_policy) == (500_000_000, 5)  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(
@@ -137,6 +137,6 @@ def test_names_of_fields_are_taken_in_both_spellings_and_nothing_is_unset() -> N
 def test_broken_constraints_are_found_also_in_configurations_of_filters(
     name: str, value: dict[str, Any], expected: set[str]
 ) -> None:
-    made = message_of(value, known(name))
-    found = {f"{'.'.join(map(str, path))}: {text}" for path, text in constraint_mistakes(made)}
+    message = message_of(value, known(name))
+    found = {f"{'.'.join(map(str, path))}: {text}" for path, text in constraint_mistakes(message)}
     assert found == expected

@@ -30,10 +30,10 @@ def read(spec: object) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
 def server(
     port: dict[str, Any] | None = None, tls: dict[str, Any] | None = None, **fields: Any
 ) -> dict[str, Any]:
-    made: dict[str, Any] = {"port": HTTP if port is None else port, "hosts": ["a.example"]}
+    given: dict[str, Any] = {"port": HTTP if port is None else port, "hosts": ["a.example"]}
     if tls is not None:
-        made["tls"] = tls
-    return {"servers": [{**made, **fields}]}
+        given["tls"] = tls
+    return {"servers": [{**given, **fields}]}
 
 
 GOOD = """
@@ -184,7 +184,7 @@ MISTAKES: list[tuple[dict[str, Any], str, str]] = [
 
 
 @pytest.mark.parametrize(("spec", "field", "message"), MISTAKES)
-def test_mistake_is_told_with_its_field(spec: dict[str, Any], field: str, message: str) -> None:
+def test_mistake_is_reported_with_its_field(spec: dict[str, Any], field: str, message: str) -> None:
     mistakes, _ = read(spec)
     assert [name for name, _ in mistakes] == [field], mistakes
     assert message in mistakes[0][1]
@@ -195,7 +195,7 @@ def test_port_names_of_servers_must_differ() -> None:
     assert [name for name, _ in mistakes] == ["servers[1].port.name"]
 
 
-def test_all_mistakes_of_all_servers_are_told_at_once() -> None:
+def test_all_mistakes_of_all_servers_are_reported_at_once() -> None:
     spec = {"servers": [server(hosts=["-"])["servers"][0], server(HTTPS)["servers"][0]]}
     assert [name for name, _ in read(spec)[0]] == ["servers[0].hosts[0]", "servers[1].tls"]
 
@@ -239,7 +239,7 @@ WARNINGS: list[tuple[dict[str, Any], str, str]] = [
 
 
 @pytest.mark.parametrize(("spec", "field", "message"), WARNINGS)
-def test_what_is_probably_not_meant_is_accepted_and_told(
+def test_what_is_probably_not_meant_is_accepted_and_reported(
     spec: dict[str, Any], field: str, message: str
 ) -> None:
     mistakes, warnings = read(spec)

@@ -145,7 +145,7 @@ MISTAKES = [
 
 
 @pytest.mark.parametrize(("kind", "spec", "wanted"), MISTAKES)
-def test_a_mistake_is_told_with_its_field(kind: str, spec: str, wanted: str) -> None:
+def test_a_mistake_is_reported_with_its_field(kind: str, spec: str, wanted: str) -> None:
     mistakes, _ = read(kind, spec)
     assert any(wanted in each for each in mistakes), mistakes
 
@@ -168,7 +168,7 @@ WARNINGS = [
 
 
 @pytest.mark.parametrize(("kind", "spec", "wanted"), WARNINGS)
-def test_what_has_no_effect_is_told(kind: str, spec: str, wanted: str) -> None:
+def test_what_has_no_effect_is_reported(kind: str, spec: str, wanted: str) -> None:
     mistakes, warnings = read(kind, spec)
     assert mistakes == []
     assert any(wanted in each for each in warnings), warnings

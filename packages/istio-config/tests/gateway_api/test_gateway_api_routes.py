@@ -258,12 +258,12 @@ MISTAKES = [
 
 
 @pytest.mark.parametrize(("kind", "spec", "wanted"), MISTAKES)
-def test_a_mistake_is_told_with_its_field(kind: str, spec: str, wanted: str) -> None:
+def test_a_mistake_is_reported_with_its_field(kind: str, spec: str, wanted: str) -> None:
     mistakes, _ = read(kind, spec)
     assert any(wanted in each for each in mistakes), mistakes
 
 
-def test_all_mistakes_of_an_object_are_told_at_once() -> None:
+def test_all_mistakes_of_an_object_are_reported_at_once() -> None:
     mistakes, _ = read(
         "HTTPRoute",
         "{hostnames: [A], rules: [{matches: [{path: {value: a}}], filters: [{type: CORS}]}]}",
@@ -299,7 +299,7 @@ WARNINGS = [
 
 
 @pytest.mark.parametrize(("kind", "spec", "wanted"), WARNINGS)
-def test_what_has_no_effect_is_told(kind: str, spec: str, wanted: str) -> None:
+def test_what_has_no_effect_is_reported(kind: str, spec: str, wanted: str) -> None:
     mistakes, warnings = read(kind, spec)
     assert mistakes == []
     assert any(wanted in each for each in warnings), warnings

@@ -14,7 +14,7 @@ def test_an_expression_that_envoy_takes_is_right(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", [*REFUSED, *NOT_VOUCHED_FOR])
-def test_an_expression_that_envoy_may_refuse_is_told(text: str) -> None:
+def test_an_expression_that_envoy_may_refuse_is_reported(text: str) -> None:
     assert expression_mistake(text)
 
 

@@ -1,4 +1,4 @@
-"""MeshNetworks: what people are told of their fields."""
+"""MeshNetworks: what is reported of its fields."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -51,7 +51,7 @@ GATEWAYS = "gateways: [{address: 192.0.2.1, port: 1}]"
         ),
     ],
 )
-def test_a_mistake_is_told(fields: str, wanted: str, config_dir: Path) -> None:
+def test_a_mistake_is_reported(fields: str, wanted: str, config_dir: Path) -> None:
     assert said(config_dir, fields) == ([wanted], [])
 
 

@@ -1,4 +1,4 @@
-"""Checks that several kinds share: what each lets pass, and what people are told of the rest."""
+"""Checks that several kinds share: what each lets pass, and what is reported of the rest."""
 
 import pytest
 

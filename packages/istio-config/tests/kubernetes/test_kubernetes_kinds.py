@@ -1,4 +1,4 @@
-"""Objects of Kubernetes are read leniently, and what is wrong in a field that is read is told."""
+"""Objects of Kubernetes are read leniently; a mistake in a field that is read is reported."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -92,7 +92,7 @@ def said(config_dir: Path, text: str) -> tuple[Sequence[str], Sequence[str], Seq
 
 
 @pytest.mark.parametrize(("text", "wanted"), MISTAKES.values(), ids=MISTAKES)
-def test_a_mistake_in_a_field_that_is_read_is_told(
+def test_a_mistake_in_a_field_that_is_read_is_reported(
     text: str, wanted: str, config_dir: Path
 ) -> None:
     problems, _, _ = said(config_dir, text)
@@ -161,7 +161,7 @@ def test_a_choice_without_effect_is_warned_of(text: str, wanted: str, config_dir
         ("networking.k8s.io/v1", "NetworkPolicy"),
     ],
 )
-def test_objects_that_mean_nothing_to_a_mesh_are_told_once_a_kind(
+def test_objects_that_mean_nothing_to_a_mesh_are_reported_once_a_kind(
     api_version: str, kind: str, config_dir: Path
 ) -> None:
     text = "---\n".join(

@@ -114,7 +114,7 @@ def test_secrets_of_other_programs_are_let_pass() -> None:
         ({"type": TLS, "data": {**GOOD, "ca.crt": CANARY + "=="}}, "data.ca.crt", "no certifi"),
     ],
 )
-def test_mistake_in_a_secret_is_told_without_its_values(
+def test_mistake_in_a_secret_is_reported_without_its_values(
     fields: dict[str, Any], place: str, message: str
 ) -> None:
     _, mistakes, _ = read(**fields)

@@ -1,4 +1,4 @@
-"""Extension providers: every mistake is told, and what Envoy can do nothing with."""
+"""Extension providers: every mistake is reported, and what Envoy can do nothing with."""
 
 import pytest
 import yaml
@@ -138,7 +138,9 @@ def read(text: str) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
 
 
 @pytest.mark.parametrize(("text", "wanted"), MISTAKES.items())
-def test_a_mistake_in_a_provider_is_told_with_its_field(text: str, wanted: tuple[str, str]) -> None:
+def test_a_mistake_in_a_provider_is_reported_with_its_field(
+    text: str, wanted: tuple[str, str]
+) -> None:
     mistakes, _ = read(f"extensionProviders: [{{name: a, {text}}}]")
 
     ((field, message),) = mistakes

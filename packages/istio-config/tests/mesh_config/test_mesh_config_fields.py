@@ -221,8 +221,8 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize(("text", "wanted"), MISTAKES.items())
-def test_a_mistake_is_told_with_its_field(text: str, wanted: tuple[str, str]) -> None:
+def test_a_mistake_is_reported_with_its_field(text: str, wanted: tuple[str, str]) -> None:
     mistakes = MESH_CONFIG.read(yaml.safe_load(text), (), Metadata(name="default")).mistakes
 
-    (told,) = [(field_name(path), message) for path, message in mistakes]
-    assert (told[0], told[1][: len(wanted[1])]) == wanted
+    (mistake,) = [(field_name(path), message) for path, message in mistakes]
+    assert (mistake[0], mistake[1][: len(wanted[1])]) == wanted

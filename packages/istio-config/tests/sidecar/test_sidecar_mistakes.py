@@ -221,10 +221,10 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize(("text", "field", "message"), MISTAKES.values(), ids=MISTAKES)
-def test_a_mistake_is_told_with_its_field(text: str, field: str, message: str) -> None:
+def test_a_mistake_is_reported_with_its_field(text: str, field: str, message: str) -> None:
     mistakes, _ = read(text)
 
-    assert [(at, told[: len(message)]) for at, told in mistakes] == [(field, message)]
+    assert [(at, said[: len(message)]) for at, said in mistakes] == [(field, message)]
 
 
 WARNINGS = {
@@ -271,7 +271,7 @@ WARNINGS = {
 
 
 @pytest.mark.parametrize(("text", "warning"), WARNINGS.values(), ids=WARNINGS)
-def test_what_is_probably_not_meant_is_told(text: str, warning: tuple[str, str]) -> None:
+def test_what_is_probably_not_meant_is_reported(text: str, warning: tuple[str, str]) -> None:
     assert read(text) == ([], [warning])
 
 

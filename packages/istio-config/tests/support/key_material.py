@@ -13,14 +13,14 @@ _DAY = dt.timedelta(days=1)
 def revocation_list() -> bytes:
     """Return an empty list of revoked certificates, PEM."""
     now = dt.datetime.now(dt.UTC)
-    made = (
+    crl = (
         x509.CertificateRevocationListBuilder()
         .issuer_name(_NAME)
         .last_update(now - _DAY)
         .next_update(now + _DAY)
         .sign(ec.generate_private_key(ec.SECP256R1()), hashes.SHA256())
     )
-    return made.public_bytes(serialization.Encoding.PEM)
+    return crl.public_bytes(serialization.Encoding.PEM)
 
 
 def small_rsa_pair() -> tuple[bytes, bytes]:

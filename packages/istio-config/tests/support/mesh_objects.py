@@ -1,4 +1,4 @@
-"""Objects of a configuration, made without YAML, for tests that need many of them."""
+"""Objects of a configuration, built without YAML, for tests that need many of them."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""The rules of VirtualService: one line a rule, with the mistake and what is told of it."""
+"""The rules of VirtualService: one line a rule, with the mistake and what is reported."""
 
 import pytest
 import yaml
@@ -10,7 +10,7 @@ from mesh_configfile import field_name
 ROUTE = "route: [{destination: {host: r}}]"
 
 
-def told(text: str) -> list[str]:
+def reported(text: str) -> list[str]:
     """Return the mistakes of a spec in YAML, each with its field."""
     metadata = Metadata(name="v", namespace="a")
     body = VIRTUAL_SERVICE.read(yaml.safe_load(text), (), metadata)
@@ -224,14 +224,14 @@ CASES = {
 
 
 @pytest.mark.parametrize(("spec", "wanted"), CASES.items(), ids=range(len(CASES)))
-def test_a_mistake_is_told_with_its_field_and_its_remedy(spec: str, wanted: str) -> None:
-    assert [each[: len(wanted)] for each in told(spec)] == [wanted]
+def test_a_mistake_is_reported_with_its_field_and_its_remedy(spec: str, wanted: str) -> None:
+    assert [each[: len(wanted)] for each in reported(spec)] == [wanted]
 
 
-def test_all_mistakes_of_an_object_are_told_at_once() -> None:
+def test_all_mistakes_of_an_object_are_reported_at_once() -> None:
     spec = http("match: [{uri: {prefix: ''}}], timeout: 1us, retries: {attempts: -1}, " + ROUTE)
 
-    assert [each.partition(": ")[0] for each in told(spec)] == [
+    assert [each.partition(": ")[0] for each in reported(spec)] == [
         "http[0].match[0].uri.prefix",
         "http[0].timeout",
         "http[0].retries.attempts",
@@ -275,4 +275,4 @@ RIGHT = {
 
 @pytest.mark.parametrize("spec", RIGHT.values(), ids=RIGHT)
 def test_what_is_right_is_taken(spec: str) -> None:
-    assert told(spec) == []
+    assert reported(spec) == []

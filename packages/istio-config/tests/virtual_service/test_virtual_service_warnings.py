@@ -1,4 +1,4 @@
-"""What a VirtualService says in vain: accepted, and told."""
+"""What a VirtualService says in vain: accepted, and reported."""
 
 import pytest
 import yaml
@@ -21,8 +21,8 @@ def warned(text: str) -> list[str]:
 
 def rules(*matches: str) -> str:
     """Return a spec with a rule for each list of matches; an empty text has none."""
-    told = ", ".join("{" + (f"match: [{each}], " if each else "") + "%s}" for each in matches)
-    return "{hosts: [r], gateways: [mesh, g], http: [" + told + "]}"
+    http = ", ".join("{" + (f"match: [{each}], " if each else "") + "%s}" for each in matches)
+    return "{hosts: [r], gateways: [mesh, g], http: [" + http + "]}"
 
 
 WARNINGS = {
@@ -98,7 +98,7 @@ WARNINGS = {
 
 
 @pytest.mark.parametrize(("spec", "wanted"), WARNINGS.items(), ids=range(len(WARNINGS)))
-def test_what_is_said_in_vain_is_told(spec: str, wanted: str) -> None:
+def test_what_is_said_in_vain_is_reported(spec: str, wanted: str) -> None:
     assert [each[: len(wanted)] for each in warned(spec)] == [wanted]
 
 
@@ -119,5 +119,5 @@ REACHED = [
 
 
 @pytest.mark.parametrize("spec", REACHED)
-def test_a_rule_that_can_be_reached_is_not_told(spec: str) -> None:
+def test_a_rule_that_can_be_reached_is_not_reported(spec: str) -> None:
     assert warned(spec) == []

@@ -156,13 +156,12 @@ class MeshModel:
 
 
 class Origin(NamedTuple):
-    """The facts and the settings of which a model is made.
+    """The facts and the settings from which a model is built.
 
-    mark: the identity of the snapshot. settings: the other facts, and the arguments of
-    `build_model`.
+    identity: of the snapshot. settings: the other facts, and the arguments of `build_model`.
     """
 
-    mark: object
+    identity: object
     settings: tuple[object, ...]
 
 
@@ -295,7 +294,7 @@ def _is_without_effect(snapshot: Snapshot, settings: tuple[object, ...], before:
 
     Kubernetes writes into each pod again and again: heartbeats, counts of restarts, annotations.
     """
-    if before.settings != settings or (edit := snapshot.edit_since(before.mark)) is None:
+    if before.settings != settings or (edit := snapshot.edit_since(before.identity)) is None:
         return False
     come = {each.key: each for each in edit.come}
     return len(edit.gone) == len(edit.come) and all(

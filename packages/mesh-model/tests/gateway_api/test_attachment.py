@@ -62,15 +62,15 @@ def test_hosts_are_those_of_the_listener_and_of_the_route(
 
 
 def test_a_gateway_is_for_the_routers_of_its_namespace_that_bear_its_name() -> None:
-    (made,) = translated(gateway(HTTP)).api.gateways
-    assert OWN_NAMESPACE in made.annotations
+    (translation,) = translated(gateway(HTTP)).api.gateways
+    assert OWN_NAMESPACE in translation.annotations
     assert translated(gateway(HTTP)).servers()["http"].selector == {NAME_LABEL: "gw"}
 
 
 def test_a_gateway_with_a_hostname_is_for_the_routers_behind_that_service() -> None:
     text = gateway(HTTP, more="addresses: [{type: Hostname, value: ingress}],")
-    (made,) = translated(text).api.gateways
-    assert made.annotations == ((OF_SERVICES, f"ingress.shop{CLUSTER}"),)
+    (translation,) = translated(text).api.gateways
+    assert translation.annotations == ((OF_SERVICES, f"ingress.shop{CLUSTER}"),)
     assert translated(text).servers()["http"].selector == {}
 
 
@@ -121,7 +121,7 @@ def test_a_listener_says_which_namespaces_may_attach(namespaces: str, wanted: bo
     assert found.conditions("HTTPRoute", "r")[0] == f"Accepted={reason}"
 
 
-def test_hosts_that_no_listener_has_are_told() -> None:
+def test_hosts_that_no_listener_has_are_reported() -> None:
     found = translated(
         gateway("{name: http, port: 80, protocol: HTTP, hostname: '*.example'}")
         + route(hostnames="a.other")
@@ -155,7 +155,7 @@ def test_listeners_of_one_port_with_protocols_that_exclude_each_other_are_not_se
     assert found.conditions("Gateway", "gw")[0] == "Accepted=True ListenersNotValid"
 
 
-def test_a_gateway_of_another_class_is_let_pass_and_told() -> None:
+def test_a_gateway_of_another_class_is_let_pass_and_reported() -> None:
     found = translated(gateway(HTTP, class_name="other") + route())
     assert found.api.gateways == ()
     assert [each.kind for each in found.api.statuses] == ["HTTPRoute"]
@@ -241,7 +241,7 @@ def test_a_certificate_of_another_namespace_needs_its_grant() -> None:
     assert set(translated(text + grant.replace("depot", "certs")).servers()) == {"https"}
 
 
-def test_a_missing_certificate_is_told_and_waited_for() -> None:
+def test_a_missing_certificate_is_reported_and_waited_for() -> None:
     found = translated(gateway(https("{name: gone}")))
     assert set(found.servers()) == {"https"}
     conditions = found.conditions("Gateway", "gw")
@@ -257,7 +257,7 @@ def test_a_host_has_http_routes_or_grpc_routes_as_the_oldest_decides() -> None:
     assert found.conditions("HTTPRoute", "b")[0] == "Accepted=False RouteConflict"
 
 
-def test_the_mesh_that_a_translation_was_made_of_is_not_kept() -> None:
+def test_the_mesh_that_a_translation_was_built_from_is_not_kept() -> None:
     facts = mesh_facts()
     first = translated(gateway(HTTP) + route(), facts).api
     alike = mesh_facts()
@@ -267,7 +267,7 @@ def test_the_mesh_that_a_translation_was_made_of_is_not_kept() -> None:
     assert forgotten() is None
 
 
-def test_nothing_is_made_anew_while_no_answer_of_the_mesh_differs() -> None:
+def test_nothing_is_translated_anew_while_no_answer_of_the_mesh_differs() -> None:
     text = (
         gateway(HTTP)
         + route()

@@ -1,4 +1,4 @@
-"""A translation that takes over from the one before is the same as one that is made anew."""
+"""A translation that takes over from the one before is the same as one that is built anew."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -138,7 +138,7 @@ def test_tcp_goes_to_the_backends_of_the_oldest_route() -> None:
     assert found.conditions("TCPRoute", "s")[0] == "Accepted=False RouteConflict"
 
 
-def test_a_route_of_a_kind_that_a_listener_does_not_take_is_told() -> None:
+def test_a_route_of_a_kind_that_a_listener_does_not_take_is_reported() -> None:
     found = translated(LISTENERS + route("TCPRoute", f"{{{CART}}}", parent="{name: gw, port: 80}"))
     assert found.conditions("TCPRoute", "r") == ["Accepted=False NotAllowedByListeners"]
 
@@ -178,7 +178,7 @@ def test_a_port_of_the_parent_is_a_condition_of_its_matches() -> None:
 
 
 @pytest.mark.parametrize("change", ["name: gone", "name: cart, port: 82"])
-def test_a_service_that_is_not_there_is_told(change: str) -> None:
+def test_a_service_that_is_not_there_is_reported(change: str) -> None:
     parent = SERVICE.replace("name: cart", change)
     found = translated(route("HTTPRoute", f"{{{CART}}}", parent=parent).removeprefix("\n---"))
     assert found.conditions("HTTPRoute", "r") == ["Accepted=False NoMatchingParent"]

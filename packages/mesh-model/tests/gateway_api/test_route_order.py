@@ -86,11 +86,11 @@ def table(routes: tuple[ConfigObject, ...]) -> tuple[HttpRoute, ...]:
 def test_the_order_of_routes_is_the_same_in_whatever_order_they_are_read(
     routes: list[tuple[HttpRouteSpec, str]], random: Random
 ) -> None:
-    made = objects(routes)
-    shuffled = list(made)
+    items = objects(routes)
+    shuffled = list(items)
     random.shuffle(shuffled)
-    assert table(tuple(shuffled)) == table(made)
-    names = [each.name for each in table(made)]
+    assert table(tuple(shuffled)) == table(items)
+    names = [each.name for each in table(items)]
     assert len(names) == len(set(names))
 
 
@@ -98,12 +98,12 @@ def test_the_order_of_routes_is_the_same_in_whatever_order_they_are_read(
 def test_a_request_goes_to_the_match_that_the_specification_prefers(
     routes: list[tuple[HttpRouteSpec, str]], request: Request
 ) -> None:
-    made = objects(routes)
-    found = first_route(table(made), request)
+    items = objects(routes)
+    found = first_route(table(items), request)
     wanted = min(
         (
             (*specificity(match), item.created or "9999", item.name, rule, number)
-            for item in made
+            for item in items
             if isinstance(item.spec, HttpRouteSpec)
             for rule, each in enumerate(item.spec.rules)
             for number, match in enumerate(each.matches)

@@ -92,9 +92,9 @@ def test_objects_that_are_read_again_and_say_the_same_change_nothing() -> None:
     assert (after.count, changed) == (0, set())
 
 
-def without_auto_addresses(made: ServiceRegistry) -> list[Service]:
+def without_auto_addresses(registry: ServiceRegistry) -> list[Service]:
     """Return the services, which have other allocated addresses by what there was before."""
-    return [replace(each, auto_addresses=()) for each in made.services]
+    return [replace(each, auto_addresses=()) for each in registry.services]
 
 
 _objects = st.one_of(
@@ -134,11 +134,11 @@ _edits = st.lists(
 
 @settings(max_examples=300, deadline=None)
 @given(_edits)
-def test_services_made_by_edits_are_those_made_at_once(
+def test_services_built_by_edits_are_those_built_at_once(
     edits: list[tuple[bool, list[ConfigObject]]],
 ) -> None:
     objects: dict[ObjectKey, ConfigObject] = {}
-    made: ServiceRegistry | None = None
+    registry: ServiceRegistry | None = None
     for removes, changed in edits:
         for each in changed:
             if removes:
@@ -146,7 +146,7 @@ def test_services_made_by_edits_are_those_made_at_once(
             else:
                 objects[each.key] = each
         now = snapshot(objects.values())
-        made = build_registry(now, before=made, domain=DOMAIN, owners=NO_OWNERS)
-        assert without_auto_addresses(made) == without_auto_addresses(
+        registry = build_registry(now, before=registry, domain=DOMAIN, owners=NO_OWNERS)
+        assert without_auto_addresses(registry) == without_auto_addresses(
             build_registry(now, domain=DOMAIN, owners=NO_OWNERS)
         )

@@ -29,11 +29,11 @@ def test_pods_and_slices_of_one_name_in_two_clusters_are_each_their_services_own
     labelled = replace(pod("10.0.0.1", {"in": "east"}), labels=(("in", "east"),))
     objects = [*one, *map(in_east, [*other, labelled]), pod("10.0.0.5", APP)]
 
-    made = build_model(Facts(snapshot=snapshot(objects))).by_key
+    services = build_model(Facts(snapshot=snapshot(objects))).by_key
 
     endpoints = {
         host.partition(".")[0]: [(each.address, each.cluster, each.labels) for each in of.endpoints]
-        for (_, host), of in made.items()
+        for (_, host), of in services.items()
     }
     assert endpoints == {
         "a": [("10.0.0.1", "", ())],
@@ -54,22 +54,22 @@ def test_services_of_one_name_in_two_clusters_are_one_with_the_endpoints_of_both
 
     model = build_model(Facts(snapshot=snapshot([*own, *map(in_east, further)])))
 
-    (made,) = (each for each in model.services if each.name == "a")
+    (found,) = (each for each in model.services if each.name == "a")
     assert [
-        (each.address, each.cluster, each.network, each.locality) for each in made.endpoints
+        (each.address, each.cluster, each.network, each.locality) for each in found.endpoints
     ] == [
         ("10.1.0.1", "", "", "r1"),
         ("10.2.0.1", "east", "n2", "r2"),
     ]
-    assert made.addresses == ("10.96.0.1",)
+    assert found.addresses == ("10.96.0.1",)
     assert [each.address for each in model.networks.gateways_of("n2", "east")] == ["192.0.2.1"]
 
 
 def test_a_headless_service_leads_to_endpoints_of_one_cluster() -> None:
     own = [service("a", clusterIP="None"), slice_of("a", "10.1.0.1")]
     further = [service("a", clusterIP="None"), slice_of("a", "10.2.0.1")]
-    (made,) = build_model(Facts(snapshot=snapshot([*own, *map(in_east, further)]))).services
-    assert [each.address for each in made.endpoints] == ["10.1.0.1"]
+    (found,) = build_model(Facts(snapshot=snapshot([*own, *map(in_east, further)]))).services
+    assert [each.address for each in found.endpoints] == ["10.1.0.1"]
 
 
 @given(st.lists(st.tuples(st.booleans(), st.sets(st.integers(1, 3), max_size=3)), max_size=6))
@@ -101,7 +101,9 @@ def test_pods_of_a_cluster_are_in_the_network_of_its_registry() -> None:
     further = [service("b"), slice_of("b", "10.0.0.2"), service("c", selector=APP)]
     objects += map(in_east, [*further, pod("10.0.0.3", APP)])
 
-    made = build_model(Facts(snapshot=snapshot(objects))).services
+    services = build_model(Facts(snapshot=snapshot(objects))).services
 
-    found = {each.host[0]: [(one.address, one.network) for one in each.endpoints] for each in made}
+    found = {
+        each.host[0]: [(one.address, one.network) for one in each.endpoints] for each in services
+    }
     assert found == {"a": [("10.0.0.1", "")], "b": [("10.0.0.2", "n2")], "c": [("10.0.0.3", "n2")]}

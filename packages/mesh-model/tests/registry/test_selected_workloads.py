@@ -182,7 +182,7 @@ def test_labels_of_the_metadata_win_over_those_of_the_spec() -> None:
         ("", {}, ""),
     ],
 )
-def test_the_locality_of_a_workload_entry_is_given_or_told_by_a_label(
+def test_the_locality_of_a_workload_entry_is_given_or_taken_from_a_label(
     given: str, labels: dict[str, str], wanted: str
 ) -> None:
     entry = workload_entry("vm", "10.5.0.1", labels={**APP, **labels}, locality=given)

@@ -66,7 +66,7 @@ def meshes(draw: st.DrawFn) -> tuple[list[Service], list[ConfigObject], list[str
 def naive_services(
     services: Sequence[Service], hosts: Sequence[str], namespace: str, port: int | None
 ) -> Iterator[tuple[str, str, tuple[int, ...]]]:
-    """Yield namespace, host and ports of what a listener has, by the rules as they are told."""
+    """Yield namespace, host and ports of what a listener has, by the rules as documented."""
 
     def is_in(each: Service, entry: str) -> bool:
         place, _, pattern = entry.removeprefix("~").partition("/")

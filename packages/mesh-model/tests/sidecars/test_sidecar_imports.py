@@ -231,14 +231,14 @@ def test_ten_services_of_ten_thousand_cost_ten() -> None:
 
 def test_an_index_stays_while_services_change_and_none_comes_or_goes() -> None:
     before = Indices(SERVICES, VirtualServices.build([], VIRTUAL_SERVICES))
-    made = before.services
+    index = before.services
     edited = [service("a.shop", ports=[81]), *SERVICES[1:]]
 
     unused = Indices(edited, VirtualServices.build([], VIRTUAL_SERVICES), before=before)
     after = Indices(edited, VirtualServices.build([], VIRTUAL_SERVICES), before=unused)
 
-    assert after.services is made
+    assert after.services is index
     assert (
         Indices(SERVICES[1:], VirtualServices.build([], VIRTUAL_SERVICES), before=after).services
-        is not made
+        is not index
     )

@@ -155,14 +155,14 @@ class Translated:
 def translated(
     text: str, facts: MeshFacts | None = None, before: GatewayApi | None = None
 ) -> Translated:
-    made = Translated(GatewayApi.build(objects_of(text), facts or mesh_facts(), before))
-    for each in made.api.virtual_services:
+    translation = Translated(GatewayApi.build(objects_of(text), facts or mesh_facts(), before))
+    for each in translation.api.virtual_services:
         assert isinstance(each.spec, VirtualServiceSpec)
         for gateway in each.spec.gateways:
             listener = gateway.rpartition("-")[2] if gateway != "mesh" else "mesh"
             for host in each.spec.hosts:
-                made.by_host[listener, host] = each.spec
-    return made
+                translation.by_host[listener, host] = each.spec
+    return translation
 
 
 def virtual_services_of(text: str) -> tuple[VirtualService, ...]:

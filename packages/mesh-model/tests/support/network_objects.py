@@ -1,4 +1,4 @@
-"""Meshes of several networks, made without YAML."""
+"""Meshes of several networks, built without YAML."""
 
 from collections.abc import Mapping
 from typing import Any

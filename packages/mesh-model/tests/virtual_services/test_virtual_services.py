@@ -10,7 +10,7 @@ from mesh_model.virtual_services._virtual_services import VirtualService, Virtua
 from mesh_settings import VIRTUAL_SERVICES
 
 
-def made(name: str, spec: str, namespace: str = "a") -> ConfigObject:
+def object_of(name: str, spec: str, namespace: str = "a") -> ConfigObject:
     """Return an object of a spec in YAML."""
     ((document, *_), problems) = read_documents(spec, file="x.yaml")
     assert not problems
@@ -44,7 +44,7 @@ def names(found: Sequence[VirtualService]) -> list[str]:
 def test_short_names_are_completed_by_the_objects_namespace() -> None:
     found = only(
         [
-            made(
+            object_of(
                 "v",
                 """
                 hosts: [Reviews, r.example, '*.x', 10.0.0.1]
@@ -75,12 +75,12 @@ def test_short_names_are_completed_by_the_objects_namespace() -> None:
 
 def test_own_ones_come_before_those_exported_by_name_and_those_before_public_ones() -> None:
     objects = [
-        made("public", "{hosts: [r], http: [{" + ROUTE + "}]}", "b"),
-        made("named", "{hosts: [r], exportTo: [c, a], http: [{" + ROUTE + "}]}", "b"),
-        made("own", "{hosts: [r], exportTo: [.], http: [{" + ROUTE + "}]}"),
-        made("hidden", "{hosts: [r], exportTo: ['~'], http: [{" + ROUTE + "}]}"),
-        made("elsewhere", "{hosts: [r], gateways: [g], http: [{" + ROUTE + "}]}"),
-        made("younger", "{hosts: [r], gateways: [mesh, g], http: [{" + ROUTE + "}]}"),
+        object_of("public", "{hosts: [r], http: [{" + ROUTE + "}]}", "b"),
+        object_of("named", "{hosts: [r], exportTo: [c, a], http: [{" + ROUTE + "}]}", "b"),
+        object_of("own", "{hosts: [r], exportTo: [.], http: [{" + ROUTE + "}]}"),
+        object_of("hidden", "{hosts: [r], exportTo: ['~'], http: [{" + ROUTE + "}]}"),
+        object_of("elsewhere", "{hosts: [r], gateways: [g], http: [{" + ROUTE + "}]}"),
+        object_of("younger", "{hosts: [r], gateways: [mesh, g], http: [{" + ROUTE + "}]}"),
     ]
     found = VirtualServices.build(objects, VIRTUAL_SERVICES)
 
@@ -92,7 +92,7 @@ def test_own_ones_come_before_those_exported_by_name_and_those_before_public_one
 
 def test_the_meshs_default_holds_for_those_that_say_nothing_of_export() -> None:
     found = VirtualServices.build(
-        [made("v", "{hosts: [r], http: [{" + ROUTE + "}]}")],
+        [object_of("v", "{hosts: [r], http: [{" + ROUTE + "}]}")],
         VIRTUAL_SERVICES._replace(export_to=(".",)),
     )
 
@@ -101,7 +101,7 @@ def test_the_meshs_default_holds_for_those_that_say_nothing_of_export() -> None:
 
 
 def test_the_routes_of_a_delegate_stand_where_its_root_named_it() -> None:
-    root = made(
+    root = object_of(
         "root",
         """
         hosts: [r]
@@ -110,7 +110,7 @@ def test_the_routes_of_a_delegate_stand_where_its_root_named_it() -> None:
         - {name: rest, route: [{destination: {host: r}}]}
         """,
     )
-    delegate = made(
+    delegate = object_of(
         "d",
         """
         http:
@@ -136,11 +136,11 @@ def test_the_routes_of_a_delegate_stand_where_its_root_named_it() -> None:
 
 
 def test_a_delegate_that_is_not_there_or_not_exported_leaves_its_route_empty() -> None:
-    root = made(
+    root = object_of(
         "root",
         "{hosts: [r], http: [{delegate: {name: d, namespace: b}}, {delegate: {name: e}}]}",
     )
-    private = made("d", "{exportTo: [.], http: [{" + ROUTE + "}]}", "b")
+    private = object_of("d", "{exportTo: [.], http: [{" + ROUTE + "}]}", "b")
     found = only([root, private])
 
     assert found.spec.http == ()
@@ -151,11 +151,11 @@ def test_a_delegate_that_is_not_there_or_not_exported_leaves_its_route_empty() -
 
 
 def test_what_does_not_change_stays_the_same_object() -> None:
-    root = made("root", "{hosts: [r], http: [{delegate: {name: d}}]}")
-    delegate = made("d", "{http: [{" + ROUTE + "}]}")
-    other = made("other", "{hosts: [s], http: [{" + ROUTE + "}]}")
+    root = object_of("root", "{hosts: [r], http: [{delegate: {name: d}}]}")
+    delegate = object_of("d", "{http: [{" + ROUTE + "}]}")
+    other = object_of("other", "{hosts: [s], http: [{" + ROUTE + "}]}")
     before = VirtualServices.build([root, other, delegate], VIRTUAL_SERVICES)
-    edited = made("d", "{http: [{" + ROUTE + "}, {" + ROUTE + "}]}")
+    edited = object_of("d", "{http: [{" + ROUTE + "}, {" + ROUTE + "}]}")
     after = VirtualServices.build([root, other, edited], VIRTUAL_SERVICES, before=before)
 
     assert (
@@ -169,8 +169,10 @@ def test_what_does_not_change_stays_the_same_object() -> None:
 def test_the_labels_of_sources_are_known() -> None:
     found = VirtualServices.build(
         [
-            made("v", "{hosts: [r], http: [{match: [{sourceLabels: {app: x}}], " + ROUTE + "}]}"),
-            made("w", "{hosts: [s], tcp: [{match: [{sourceLabels: {v: x}}], " + ROUTE + "}]}"),
+            object_of(
+                "v", "{hosts: [r], http: [{match: [{sourceLabels: {app: x}}], " + ROUTE + "}]}"
+            ),
+            object_of("w", "{hosts: [s], tcp: [{match: [{sourceLabels: {v: x}}], " + ROUTE + "}]}"),
         ],
         VIRTUAL_SERVICES,
     )

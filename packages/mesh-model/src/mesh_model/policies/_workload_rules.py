@@ -180,7 +180,7 @@ class WorkloadRules:
         return cast("tuple[WorkloadRule[SpecT], ...]", found)
 
     def object_of(self, rule: WorkloadRule[SpecT]) -> ConfigObject:
-        """Return the object that a rule is made of, which knows its file and line."""
+        """Return the object that a rule is built from, which knows its file and line."""
         return self._objects[rule.kind, rule.namespace, rule.name]
 
     @cached_property
