@@ -1,4 +1,4 @@
-"""After any edits of pods and what selects them, proxies are told as after a fresh start."""
+"""After any edits of pods and what selects them, proxies are pushed to as after a fresh start."""
 
 from dataclasses import replace
 

@@ -32,7 +32,7 @@ class Said(NamedTuple):
 def said(model_of: Build) -> Callable[..., Said]:
     """Serve a workload on 10.0.0.1 whose program listens on 127.0.0.1, beside its callers."""
 
-    def of(*documents: str) -> Said:
+    def said_of(*documents: str) -> Said:
         model = model_of(*documents)
         context = PushContext(model)
         here = proxy("10.0.0.1", APP_ADDRESS="127.0.0.1", OUTBOUND_BIND_ADDRESS="127.0.0.1")
@@ -43,7 +43,7 @@ def said(model_of: Build) -> Callable[..., Said]:
             [each.message for each in reached_by_http_proxy(context.only_by_http_proxy, port)],
         )
 
-    return of
+    return said_of
 
 
 @pytest.mark.parametrize("protocol", ["http", "tcp"])
@@ -53,7 +53,7 @@ def test_the_service_that_listens_there_itself_is_nothing_to_tell(
     assert said(yaml.service("greeter", "10.0.0.1", 8000, 8000, protocol)) == ([], [])
 
 
-def test_another_service_of_that_port_is_told_with_what_to_do(
+def test_another_service_of_that_port_is_reported_with_what_to_do(
     said: Callable[..., Said], yaml: Documents
 ) -> None:
     found = said(
@@ -97,7 +97,7 @@ def test_a_tcp_service_is_not_reached_by_the_http_proxy(
     assert not found.notes
 
 
-def test_its_own_service_under_a_port_of_another_of_its_listeners_is_told(
+def test_its_own_service_under_a_port_of_another_of_its_listeners_is_reported(
     said: Callable[..., Said], yaml: Documents
 ) -> None:
     found = said(

@@ -1,4 +1,4 @@
-"""Contexts that are made one of the other give what one that is made of nothing gives."""
+"""Contexts that are built one from the other give what one that is built from nothing gives."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -46,7 +46,7 @@ def _endpoints_of_few_clusters_are_edited_too(monkeypatch: pytest.MonkeyPatch) -
 
 
 class Chain:
-    """A context, each made of the one before, as of documents that change."""
+    """A context, each built from the one before, as of documents that change."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -68,7 +68,7 @@ class Chain:
         return self.context
 
     def fresh(self) -> PushContext:
-        """Return a context that is made of the files alone."""
+        """Return a context that is built from the files alone."""
         return PushContext(build_model(Facts(snapshot=EditedFolder(self._directory).load())))
 
     def contents(self, context: PushContext, proxy: Proxy) -> Contents:
@@ -77,20 +77,20 @@ class Chain:
         found = {
             "clusters": clusters,
             "listeners": listeners,
-            "endpoints": context.endpoints(proxy, self._references.of(clusters.resources)),
-            "routes": context.routes(proxy, self._references.of(listeners.resources)),
+            "endpoints": context.endpoints(proxy, self._references.named_by(clusters.resources)),
+            "routes": context.routes(proxy, self._references.named_by(listeners.resources)),
             "names": context.names(proxy),
         }
         return {
-            kind: {name: each.body for name, each in made.by_name().items()}
-            for kind, made in found.items()
+            kind: {name: each.body for name, each in resources.by_name().items()}
+            for kind, resources in found.items()
         }
 
 
 @pytest.mark.slow
 @settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 @given(chains(), st.data())
-def test_any_chain_of_edits_ends_as_a_context_made_of_nothing(
+def test_any_chain_of_edits_ends_as_a_context_built_from_nothing(
     tmp_path_factory: pytest.TempPathFactory, steps: list[list[Edit]], data: st.DataObject
 ) -> None:
     chain = Chain(tmp_path_factory.mktemp("mesh"))

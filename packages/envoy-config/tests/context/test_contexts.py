@@ -70,8 +70,8 @@ def test_after_a_change_of_endpoints_alone_all_else_is_the_very_same(
         pairs = zip(old, new, strict=True)
         differing = [b.name for a, b in pairs if a is not b and not b.name.endswith("Cluster")]
         assert differing == ["outbound|80||web.default.svc.cluster.local"]
-        (made,) = [each for each in new if each.name == differing[0] and each not in old]
-        assert address.encode() in made.body
+        (changed,) = [each for each in new if each.name == differing[0] and each not in old]
+        assert address.encode() in changed.body
         assert after.visible("default") == PushContext(model).visible("default")
 
 

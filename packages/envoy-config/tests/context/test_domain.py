@@ -30,13 +30,13 @@ def test_routes_and_rules_of_short_names_have_an_effect(model_of: Build, *, stri
 
 
 @pytest.mark.parametrize("strict", [False, True])
-def test_a_destination_that_is_missing_is_told_with_the_domain(
+def test_a_destination_that_is_missing_is_reported_with_the_domain(
     model_of: Build, *, strict: bool
 ) -> None:
     text = MESH.replace("{host: reviews, subset: v1}", "{host: ratings}")
-    told = [
+    reported = [
         each.message
         for each in review(model_of(text, domain=DOMAIN, strict_namespaces=strict)).problems
     ]
-    assert len(told) == 1
-    assert f"there is no service ratings.a.svc.{DOMAIN}:" in told[0]
+    assert len(reported) == 1
+    assert f"there is no service ratings.a.svc.{DOMAIN}:" in reported[0]

@@ -58,7 +58,7 @@ def changed(old: dict[str, Resource], new: dict[str, Resource]) -> set[str]:
     return {name for name in old.keys() | new.keys() if old.get(name) is not new.get(name)}
 
 
-def test_only_clusters_and_endpoints_of_the_rules_host_are_made_anew(model_of: Build) -> None:
+def test_only_clusters_and_endpoints_of_the_rules_host_are_generated_anew(model_of: Build) -> None:
     v1 = rule("subsets: [{name: v1, labels: {version: v1}}]", host="s1.b.svc.cluster.local")
     v2 = rule("subsets: [{name: v2, labels: {version: v2}}]", host="s1.b.svc.cluster.local")
     before = PushContext(model_of(*SERVICES, v1))

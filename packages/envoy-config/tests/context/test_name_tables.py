@@ -30,7 +30,7 @@ def message(context: PushContext, of: Proxy) -> NameTable:
     return NameTable.FromString(resource.body)
 
 
-def test_an_agent_that_captures_dns_is_told_what_istio_tells(model_of: Build) -> None:
+def test_an_agent_that_captures_dns_is_sent_what_istio_sends(model_of: Build) -> None:
     context = PushContext(model_of(*DOCUMENTS))
 
     found = table(context, proxy(DNS_CAPTURE="true"))
@@ -114,7 +114,7 @@ def test_every_address_of_a_name_is_listened_on(model_of: Build) -> None:
                 assert places >= {(ip, number) for number in numbers}, host
 
 
-def test_gateways_are_told_names_only_if_their_agent_answers_dns(model_of: Build) -> None:
+def test_gateways_are_sent_names_only_if_their_agent_answers_dns(model_of: Build) -> None:
     context = PushContext(model_of(*DOCUMENTS))
 
     assert not context.names(proxy(kind="router")).resources
@@ -128,7 +128,7 @@ def test_proxies_of_one_namespace_share_the_very_same_table(model_of: Build) -> 
     assert context.names(one) is context.names(two)
 
 
-def test_a_table_is_made_again_only_when_what_shapes_it_changes(model_of: Build) -> None:
+def test_a_table_is_generated_again_only_when_what_shapes_it_changes(model_of: Build) -> None:
     before = PushContext(model_of(*DOCUMENTS))
     moved = [each.replace("10.0.0.2", "10.0.0.3") for each in DOCUMENTS[:2]] + [*DOCUMENTS[2:]]
     redirected, plain = proxy(DNS_CAPTURE="true"), proxy()

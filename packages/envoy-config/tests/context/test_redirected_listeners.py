@@ -1,4 +1,4 @@
-"""Which listeners of redirected proxies are made anew after an edit, and which are shared."""
+"""Which listeners of redirected proxies are generated anew after an edit, and which are shared."""
 
 from collections.abc import Callable
 
@@ -19,7 +19,7 @@ def sidecar(address: str = OWN, *, namespace: str = "b", mode: str = "REDIRECT")
     return proxy(address, NAMESPACE=namespace, INTERCEPTION_MODE=mode)
 
 
-def made(context: PushContext, of: Proxy) -> dict[str, Resource]:
+def listeners_of(context: PushContext, of: Proxy) -> dict[str, Resource]:
     return {each.name: each for each in context.listeners(of).resources}
 
 
@@ -62,9 +62,9 @@ def test_an_edit_makes_the_listeners_that_it_touches_and_no_others(
     model_of: Build, edited: tuple[str, ...], wanted: set[str]
 ) -> None:
     before = PushContext(model_of(*SERVICES))
-    old = made(before, sidecar())
+    old = listeners_of(before, sidecar())
 
-    new = made(PushContext(model_of(*edited), before=before), sidecar())
+    new = listeners_of(PushContext(model_of(*edited), before=before), sidecar())
 
     differing = {
         name for name, each in new.items() if name not in old or each.body != old[name].body
@@ -101,8 +101,8 @@ def test_what_is_planned_after_edits_is_what_is_planned_at_once(model_of: Build)
 def test_proxies_of_one_namespace_share_their_outbound_listeners(model_of: Build) -> None:
     context = PushContext(model_of(*SERVICES))
 
-    one, two = made(context, sidecar()), made(context, sidecar("10.77.0.2"))
-    other = made(context, sidecar("10.77.0.3", namespace="c"))
+    one, two = listeners_of(context, sidecar()), listeners_of(context, sidecar("10.77.0.2"))
+    other = listeners_of(context, sidecar("10.77.0.3", namespace="c"))
 
     for name in ("0.0.0.0_80", "10.9.1.1_7000"):
         assert one[name] is two[name]
@@ -114,7 +114,7 @@ def test_a_proxy_is_refused_no_listener_of_a_mesh_that_has_switched_them_off(
 ) -> None:
     mesh = "apiVersion: mesh.istio.io/v1alpha1\nkind: MeshConfig\nspec: {proxyListenPort: -1}\n"
 
-    assert made(PushContext(model_of(*SERVICES, mesh)), sidecar()) == {}
+    assert listeners_of(PushContext(model_of(*SERVICES, mesh)), sidecar()) == {}
 
 
 SIDECARS = """\

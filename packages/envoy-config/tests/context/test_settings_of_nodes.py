@@ -96,7 +96,7 @@ def test_http_1_0_is_taken_where_the_node_says_so(kind: str, mode: str, model_of
     assert taken(proxy(kind, mode)) == {False}
 
 
-def test_requests_of_http_1_0_are_told_from_other_bytes(model_of: Build) -> None:
+def test_requests_of_http_1_0_are_distinguished_from_other_bytes(model_of: Build) -> None:
     context = PushContext(model_of(*MESH))
 
     def found(of: Proxy) -> set[tuple[str, ...]]:

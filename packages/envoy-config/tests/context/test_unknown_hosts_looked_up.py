@@ -42,8 +42,8 @@ def proxy(mode: str) -> Proxy:
 
 def receiving(context: PushContext) -> dict[str, Any]:
     """Return the listener that all calls come to."""
-    made = as_json(context.listeners(proxy("REDIRECT")))
-    return next(each for each in made if each["name"] == "virtualOutbound")
+    listeners = as_json(context.listeners(proxy("REDIRECT")))
+    return next(each for each in listeners if each["name"] == "virtualOutbound")
 
 
 def unknown(context: PushContext, mode: str) -> str | None:
@@ -54,7 +54,9 @@ def unknown(context: PushContext, mode: str) -> str | None:
     return cluster
 
 
-def test_requests_are_told_from_other_bytes_before_the_rest_passes(model_of: Build) -> None:
+def test_requests_are_distinguished_from_other_bytes_before_the_rest_passes(
+    model_of: Build,
+) -> None:
     listener = receiving(PushContext(model_of(SERVED, MESH % "ALLOW_ANY_DYNAMIC_DNS")))
 
     closed, requests, rest = listener["filter_chains"]
@@ -98,11 +100,11 @@ def test_a_policy_of_a_sidecar_comes_before_that_of_the_mesh(
 
 
 def test_where_nothing_is_intercepted_it_is_as_allow_any(model_of: Build) -> None:
-    made = [
+    contexts = [
         PushContext(model_of(SERVED, MESH % mode))
         for mode in ("ALLOW_ANY", "ALLOW_ANY_DYNAMIC_DNS")
     ]
 
-    assert [unknown(each, "NONE") for each in made] == ["PassthroughCluster"] * 2
-    usual, looked_up = (as_json(each.clusters(proxy("NONE"))) for each in made)
+    assert [unknown(each, "NONE") for each in contexts] == ["PassthroughCluster"] * 2
+    usual, looked_up = (as_json(each.clusters(proxy("NONE"))) for each in contexts)
     assert usual == looked_up

@@ -164,9 +164,9 @@ def test_a_cache_takes_over_values_as_they_are_now() -> None:
 def test_a_cache_keeps_the_value_that_was_put_last() -> None:
     cache = Cache[frozenset[int], str](most=3, weigh=len)
     key = frozenset({1, 2})
-    assert cache.get(key, lambda _: "made") == "made"
+    assert cache.get(key, lambda _: "computed") == "computed"
     cache.put(key, "put")
-    assert cache.get(key, lambda _: "made again") == "put"
+    assert cache.get(key, lambda _: "computed again") == "put"
     cache.put(frozenset(range(4)), "too heavy")
     assert dict(cache.items()) == {key: "put"}
 

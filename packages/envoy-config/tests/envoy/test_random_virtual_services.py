@@ -78,8 +78,8 @@ async def refusal(binary: Path, file: Path) -> str:
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.PIPE,
     )
-    _, told = await process.communicate()
-    return "" if process.returncode == 0 else told.decode(errors="replace")[-2000:]
+    _, stderr = await process.communicate()
+    return "" if process.returncode == 0 else stderr.decode(errors="replace")[-2000:]
 
 
 async def test_envoy_takes_the_routes_of_all_virtual_services_that_are_right(

@@ -177,24 +177,24 @@ def test_assignments_keep_grpc_s_rules_and_the_weights(endpoints: list[Endpoint]
         resolution=Resolution.STATIC,
         external=False,
     )
-    made = load_assignment(Target(service, PORT), EMPTY)
+    assignment = load_assignment(Target(service, PORT), EMPTY)
 
     localities = [
         (each.locality.region, each.locality.zone, each.locality.sub_zone)
-        for each in made.endpoints
+        for each in assignment.endpoints
     ]
     places = {
         (
             each.endpoint.address.socket_address.address,
             each.endpoint.address.socket_address.port_value,
         )
-        for locality in made.endpoints
+        for locality in assignment.endpoints
         for each in locality.lb_endpoints
     }
     assert len(localities) == len(set(localities))
-    assert len(places) == sum(len(each.lb_endpoints) for each in made.endpoints)
+    assert len(places) == sum(len(each.lb_endpoints) for each in assignment.endpoints)
     assert places == {(each.address, each.port_for(PORT)) for each in endpoints}
-    weights = [each.load_balancing_weight.value for each in made.endpoints]
+    weights = [each.load_balancing_weight.value for each in assignment.endpoints]
     assert all(weights)
     assert sum(weights) < 2**32
     if all(each.weight <= 3 for each in endpoints):
@@ -253,7 +253,7 @@ def test_a_service_of_another_namespace_has_its_namespace_in_its_name(model_of: 
         ),
     ],
 )
-def test_a_name_without_a_listener_is_told_with_the_reason(
+def test_a_name_without_a_listener_is_reported_with_the_reason(
     model_of: Build, name: str, reason: str
 ) -> None:
     ports = "ports: [{number: 80, name: grpc, protocol: GRPC}]"
@@ -269,8 +269,8 @@ def test_a_name_without_a_listener_is_told_with_the_reason(
     context = PushContext(model_of(MESH, none, two)).proxyless
 
     assert not context.listeners(proxyless(), frozenset({name})).resources
-    ((told, why),) = context.not_served(proxyless(), {name})
-    assert told == name
+    ((unserved, why),) = context.not_served(proxyless(), {name})
+    assert unserved == name
     assert reason in why
 
 

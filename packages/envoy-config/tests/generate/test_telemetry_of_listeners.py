@@ -100,7 +100,7 @@ def test_each_listener_and_each_of_its_filters_logs_on_its_side(model_of: Build)
             assert own["filter"]["and_filter"]["filters"][0] == flags
 
 
-def test_spans_of_calls_to_upstreams_are_made_at_gateways(model_of: Build) -> None:
+def test_spans_of_calls_to_upstreams_are_created_at_gateways(model_of: Build) -> None:
     spawning = [
         each["tracing"].get("spawn_upstream_span", False)
         for listener in listeners(model_of(MESH))

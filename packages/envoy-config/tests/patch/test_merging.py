@@ -17,9 +17,9 @@ CLUSTERS = st.sampled_from(VALUES[ApplyTo.CLUSTER])
 def cluster(value: dict[str, Any]) -> Cluster:
     descriptor = find_type("envoy.config.cluster.v3.Cluster")
     assert descriptor is not None
-    made = message_of(value, descriptor)
-    assert isinstance(made, Cluster)
-    return made
+    message = message_of(value, descriptor)
+    assert isinstance(message, Cluster)
+    return message
 
 
 @given(whole=CLUSTERS, part=CLUSTERS)

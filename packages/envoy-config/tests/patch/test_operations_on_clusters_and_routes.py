@@ -23,9 +23,9 @@ def cluster(name: str = REVIEWS, **fields: Any) -> Cluster:
     descriptor = find_type("envoy.config.cluster.v3.Cluster")
     assert descriptor is not None
     eds = {"type": "EDS", "eds_cluster_config": {"eds_config": {"ads": {}}}}
-    made = message_of({"name": name, "connect_timeout": "10s", **eds, **fields}, descriptor)
-    assert isinstance(made, Cluster)
-    return made
+    message = message_of({"name": name, "connect_timeout": "10s", **eds, **fields}, descriptor)
+    assert isinstance(message, Cluster)
+    return message
 
 
 def merge(value: dict[str, Any], operation: str = "MERGE", **match: Any) -> dict[str, Any]:
@@ -58,17 +58,17 @@ def test_clusters_are_matched(match: dict[str, Any], is_matched: object) -> None
     outcome = of_cluster(patch)
     assert outcome.message is not None
     assert (outcome.message.connect_timeout.seconds == 1) == is_matched
-    (made,) = patches_of([patch])
-    assert may_match_cluster(made, REVIEWS) == is_matched
+    (merged,) = patches_of([patch])
+    assert may_match_cluster(merged, REVIEWS) == is_matched
 
 
 def test_inbound_clusters_are_matched_by_the_services_that_they_are_for() -> None:
     metadata = {"filter_metadata": {"istio": {"services": [{"host": "b.example"}]}}}
     inbound = cluster("inbound|8080||", metadata=metadata)
     for service, seconds in (("b.example", 1), ("c.example", 10)):
-        made = of_cluster(merge({"connect_timeout": "1s"}, service=service), inbound).message
-        assert made is not None
-        assert made.connect_timeout.seconds == seconds
+        patched = of_cluster(merge({"connect_timeout": "1s"}, service=service), inbound).message
+        assert patched is not None
+        assert patched.connect_timeout.seconds == seconds
 
 
 def test_a_cluster_is_removed() -> None:
@@ -89,13 +89,13 @@ def test_mappings_are_united_and_lists_appended_to() -> None:
         "typed_extension_protocol_options": {tcp: {"@type": f"{prefix}/{tcp}"}},
         "circuit_breakers": {"thresholds": [{"priority": "HIGH", "max_connections": 2}]},
     }
-    made = of_cluster(merge(value), before).message
-    assert made is not None
-    assert sorted(made.typed_extension_protocol_options) == [http, tcp]
-    assert [each.max_connections.value for each in made.circuit_breakers.thresholds] == [1, 2]
-    made = of_cluster(merge(value, "MERGE_AND_REPLACE_LIST"), before).message
-    assert made is not None
-    assert [each.max_connections.value for each in made.circuit_breakers.thresholds] == [2]
+    patched = of_cluster(merge(value), before).message
+    assert patched is not None
+    assert sorted(patched.typed_extension_protocol_options) == [http, tcp]
+    assert [each.max_connections.value for each in patched.circuit_breakers.thresholds] == [1, 2]
+    patched = of_cluster(merge(value, "MERGE_AND_REPLACE_LIST"), before).message
+    assert patched is not None
+    assert [each.max_connections.value for each in patched.circuit_breakers.thresholds] == [2]
 
 
 def test_transport_sockets_are_merged_by_name() -> None:
@@ -108,12 +108,12 @@ def test_transport_sockets_are_merged_by_name() -> None:
         ]
     )
     more = {"name": "tls", "typed_config": {"@type": TLS, "max_session_keys": 3}}
-    made = of_cluster(merge({"transport_socket": more, "connect_timeout": "1s"}), before).message
-    assert made is not None
-    config = made.transport_socket_matches[0].transport_socket.typed_config.value
+    patched = of_cluster(merge({"transport_socket": more, "connect_timeout": "1s"}), before).message
+    assert patched is not None
+    config = patched.transport_socket_matches[0].transport_socket.typed_config.value
     assert b"a.example" in config
-    assert made.connect_timeout.seconds == 1
-    assert not made.HasField("transport_socket")
+    assert patched.connect_timeout.seconds == 1
+    assert not patched.HasField("transport_socket")
     # No such name is among them: nothing at all changes.
     other = of_cluster(merge({"transport_socket": {"name": "x"}, "connect_timeout": "1s"}), before)
     assert other.message is before
@@ -199,9 +199,9 @@ def routes(name: str = "80") -> RouteConfiguration:
             },
         ],
     }
-    made = message_of(plain, descriptor)
-    assert isinstance(made, RouteConfiguration)
-    return made
+    message = message_of(plain, descriptor)
+    assert isinstance(message, RouteConfiguration)
+    return message
 
 
 def of_routes(
@@ -279,9 +279,11 @@ def test_each_operation_on_routes(patch: dict[str, Any], expected: str) -> None:
 
 def test_a_route_configuration_is_merged_into() -> None:
     header = {"header": {"key": "x-a", "value": "b"}}
-    made = of_routes([change("ROUTE_CONFIGURATION", "MERGE", {"request_headers_to_add": [header]})])
-    assert made.message is not None
-    assert made.message.request_headers_to_add[0].header.key == "x-a"
+    patched = of_routes(
+        [change("ROUTE_CONFIGURATION", "MERGE", {"request_headers_to_add": [header]})]
+    )
+    assert patched.message is not None
+    assert patched.message.request_headers_to_add[0].header.key == "x-a"
 
 
 def test_hosts_that_are_added_are_not_patched_by_others() -> None:

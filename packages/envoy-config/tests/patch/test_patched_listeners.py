@@ -94,11 +94,11 @@ def test_a_merge_without_a_name_is_for_filters_of_its_type() -> None:
 )
 def test_chains_are_matched(match: dict[str, Any], chains: str) -> None:
     value = {"transport_socket_connect_timeout": "7s"}
-    made = apply([change("FILTER_CHAIN", "MERGE", value, **match)]).message
-    assert made is not None
+    patched = apply([change("FILTER_CHAIN", "MERGE", value, **match)]).message
+    assert patched is not None
     found = [
         each.name
-        for each in (*made.filter_chains, made.default_filter_chain)
+        for each in (*patched.filter_chains, patched.default_filter_chain)
         if each.transport_socket_connect_timeout.seconds == 7
     ]
     assert " ".join(found) == chains
@@ -107,9 +107,9 @@ def test_chains_are_matched(match: dict[str, Any], chains: str) -> None:
 def test_the_port_of_a_listener_for_all_ports_is_that_of_its_chains() -> None:
     before = listener("virtualInbound", 15006)
     value = {"transport_socket_connect_timeout": "7s"}
-    made = apply([change("FILTER_CHAIN", "MERGE", value, portNumber=9000)], before).message
-    assert made is not None
-    timeouts = [each.transport_socket_connect_timeout.seconds for each in made.filter_chains]
+    patched = apply([change("FILTER_CHAIN", "MERGE", value, portNumber=9000)], before).message
+    assert patched is not None
+    timeouts = [each.transport_socket_connect_timeout.seconds for each in patched.filter_chains]
     assert timeouts == [0, 7]
     whole = change("LISTENER", "MERGE", {"stat_prefix": "x"}, portNumber=15006)
     merged = apply([whole], before).message
@@ -147,9 +147,9 @@ def test_patches_of_the_other_side_are_not_for_a_listener() -> None:
     inbound = change("HTTP_FILTER", "INSERT_FIRST", LUA) | {"match": {"context": "SIDECAR_INBOUND"}}
     before = listener()
     assert apply([inbound], before).message is before
-    made = apply([inbound], before, RouteSide(Context.SIDECAR_INBOUND)).message
-    assert made is not None
-    assert of_http(made) == ["lua", "fault", "cors", "router"]
+    patched = apply([inbound], before, RouteSide(Context.SIDECAR_INBOUND)).message
+    assert patched is not None
+    assert of_http(patched) == ["lua", "fault", "cors", "router"]
 
 
 def test_inline_routes_of_a_listener_are_patched() -> None:
@@ -159,8 +159,8 @@ def test_inline_routes_of_a_listener_are_patched() -> None:
         "match": {"routeConfiguration": {"name": "inbound|8080||"}},
         "patch": {"operation": "INSERT_FIRST", "value": value},
     }
-    made = manager(apply([patch]).message)
-    assert names(made.route_config.virtual_hosts[0].routes) == ["mine"]
+    patched = manager(apply([patch]).message)
+    assert names(patched.route_config.virtual_hosts[0].routes) == ["mine"]
 
 
 def test_transport_sockets_of_chains_are_merged_by_name() -> None:
@@ -176,9 +176,9 @@ def test_transport_sockets_of_chains_are_merged_by_name() -> None:
 
     at = {"filterChain": {"name": "web"}}
     same = merged("envoy.transport_sockets.tls")
-    made = apply([change("FILTER_CHAIN", "MERGE", same, **at)], before).message
-    assert made is not None
-    assert made.filter_chains[0].transport_socket.typed_config.value != b""
+    patched = apply([change("FILTER_CHAIN", "MERGE", same, **at)], before).message
+    assert patched is not None
+    assert patched.filter_chains[0].transport_socket.typed_config.value != b""
     other = apply([change("FILTER_CHAIN", "MERGE", merged("mine"), **at)], before)
     assert other.message is before
     assert "the chain has envoy.transport_sockets.tls" in other.failures[0].reason

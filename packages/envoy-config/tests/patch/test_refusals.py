@@ -1,6 +1,6 @@
 """What Envoy itself refuses in clusters, listeners and routes is found, and what it takes is not.
 
-The files of `refusals` hold resources, each with the mistake that is told of it.
+The files of `refusals` hold resources, each with the mistake that is reported for it.
 """
 
 import json
@@ -73,7 +73,7 @@ def test_envoy_says_so_itself(kind: str, case: Json, tmp_path: Path, envoy_binar
     assert (done.returncode != 0) == bool(case["says"]), done.stderr[-2000:]
 
 
-def bootstrap(kind: str, made: Json) -> Json:
+def bootstrap(kind: str, resource: Json) -> Json:
     """Return a bootstrap with a resource, the clusters `black` and `xds`, and ADS."""
     options = {
         "@type": f"type.googleapis.com/{HTTP}",
@@ -99,8 +99,10 @@ def bootstrap(kind: str, made: Json) -> Json:
         "node": {"id": "a", "cluster": "b"},
         "dynamic_resources": {"ads_config": source},
         "static_resources": {
-            "clusters": [*clusters, *([made] if kind == "clusters" else [])],
-            "listeners": {"clusters": [], "listeners": [made], "routes": [around(made)]}[kind],
+            "clusters": [*clusters, *([resource] if kind == "clusters" else [])],
+            "listeners": {"clusters": [], "listeners": [resource], "routes": [around(resource)]}[
+                kind
+            ],
         },
     }
 

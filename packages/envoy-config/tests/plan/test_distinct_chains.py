@@ -22,9 +22,9 @@ chains = st.lists(
 def test_each_connection_is_taken_once_by_the_first_chain_that_wants_it(
     chains: list[TcpChain],
 ) -> None:
-    made = list(distinct(chains))
+    taken = list(distinct(chains))
 
-    pairs = [(pair, each.target) for each in made for pair in connections(each)]
+    pairs = [(pair, each.target) for each in taken for pair in connections(each)]
     assert len(pairs) == len({pair for pair, _ in pairs})
     first = {pair: each.target for each in reversed(chains) for pair in connections(each)}
     assert dict(pairs) == first

@@ -1,4 +1,4 @@
-"""Of services that share a host, those that are told are the ones that other proxies pass over."""
+"""Of services that share a host, those are reported that other proxies pass over."""
 
 import pytest
 from hypothesis import given
@@ -41,7 +41,7 @@ def model_of(*texts: str) -> MeshModel:
 
 
 @pytest.mark.parametrize("older", ["2026-01-01T00:00:00Z", "2026-01-03T00:00:00Z"])
-def test_a_service_entry_is_told_that_loses_to_a_kubernetes_service(older: str) -> None:
+def test_a_service_entry_that_loses_to_a_kubernetes_service_is_reported(older: str) -> None:
     texts = kubernetes("*", "2026-01-02T00:00:00Z"), entry("two", "*", older)
     model = model_of(*texts)
 
@@ -63,7 +63,7 @@ _created = st.integers(1, 9).map("2026-01-0{}T00:00:00Z".format)
         st.sampled_from(("two", "three", "four")), st.tuples(_exported, _created), max_size=3
     ),
 )
-def test_what_is_told_is_what_some_other_proxy_passes_over(
+def test_what_is_reported_is_what_some_other_proxy_passes_over(
     service: tuple[str, str] | None, entries: dict[str, tuple[str, str]]
 ) -> None:
     texts = [kubernetes(*service)] if service is not None else []
@@ -85,5 +85,5 @@ def test_what_is_told_is_what_some_other_proxy_passes_over(
                 passed_over |= {each.namespace} if namespace not in own else set()
 
     said = [each.message for each in unreachable(model) if "of the proxies outside" in each.message]
-    told = {message.partition("proxies outside ")[2].partition(",")[0] for message in said}
-    assert told == passed_over
+    reported = {message.partition("proxies outside ")[2].partition(",")[0] for message in said}
+    assert reported == passed_over

@@ -1,4 +1,4 @@
-"""What is told of services whose connections redirected clients pass on."""
+"""Warnings of services whose connections redirected clients pass on."""
 
 from collections.abc import Callable
 
@@ -48,7 +48,7 @@ SUBSETS = rule(HOST, "subsets: [{name: one, labels: {pod: one}}]")
 
 
 @pytest.mark.parametrize(
-    ("documents", "told"),
+    ("documents", "messages"),
     [
         ((pods(),), []),
         ((pods(), STRICT), []),
@@ -66,17 +66,17 @@ SUBSETS = rule(HOST, "subsets: [{name: one, labels: {pod: one}}]")
         ((pods(), virtual_service("x.example", "host: h", more="gateways: [gw], ")), []),
     ],
 )
-def test_what_redirected_clients_cant_do_is_told(
-    model_of: Build, documents: tuple[str, ...], told: list[str]
+def test_what_redirected_clients_cant_do_is_reported(
+    model_of: Build, documents: tuple[str, ...], messages: list[str]
 ) -> None:
     warnings = review(model_of(*documents)).warnings
 
-    assert len(warnings) == len(told), [str(each) for each in warnings]
-    assert all(text in each.message for text, each in zip(told, warnings, strict=True))
+    assert len(warnings) == len(messages), [str(each) for each in warnings]
+    assert all(text in each.message for text, each in zip(messages, warnings, strict=True))
     assert all(each.field.startswith("spec.") for each in warnings)
 
 
-def test_it_is_told_after_a_pod_came_as_from_the_beginning(model_of: Build) -> None:
+def test_it_is_reported_after_a_pod_came_as_from_the_beginning(model_of: Build) -> None:
     before, after = model_of(pods(), STRICT), model_of(pods(BARE), STRICT)
 
     edited = review(after, review(before))

@@ -16,7 +16,7 @@ from xds_server import Node
         ("sidecar~1.1.1.1~web.default~", "names no namespace"),
     ],
 )
-def test_a_node_that_cannot_be_served_is_told_why(node: str, wanted: str) -> None:
+def test_a_node_that_cannot_be_served_is_given_the_reason(node: str, wanted: str) -> None:
     with pytest.raises(NodeError, match=wanted):
         proxy_of(Node(id=node))
 

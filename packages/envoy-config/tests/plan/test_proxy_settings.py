@@ -45,7 +45,7 @@ def test_a_part_of_its_own_replaces_that_of_the_mesh_as_a_whole() -> None:
     assert merged.gateway_topology == MESH.gateway_topology
 
 
-def test_a_part_that_can_not_be_read_is_left_out_and_told(
+def test_a_part_that_can_not_be_read_is_left_out_and_reported(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     with caplog.at_level(logging.WARNING):
@@ -111,11 +111,11 @@ def test_settings_that_are_node_metadata_of_their_own_are_read(
 
 
 @pytest.mark.parametrize("wrong", ["soon", "-5s", "5", 30.0, "100us", {"s": 1}, "9" * 200 + "s"])
-def test_an_idle_timeout_that_can_not_be_read_is_told_and_there_is_none(
+def test_an_idle_timeout_that_can_not_be_read_is_reported_and_there_is_none(
     wrong: JSON, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert of_metadata(IDLE_TIMEOUT=wrong) is NO_SETTINGS
 
-    (told,) = caplog.records
-    assert "IDLE_TIMEOUT" in told.message
-    assert told.value == wrong  # type: ignore[attr-defined]
+    (record,) = caplog.records
+    assert "IDLE_TIMEOUT" in record.message
+    assert record.value == wrong  # type: ignore[attr-defined]

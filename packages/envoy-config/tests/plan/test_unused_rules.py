@@ -59,10 +59,10 @@ TOLD: dict[str, tuple[list[str], list[str]]] = {
 
 
 @pytest.mark.parametrize(("documents", "wanted"), TOLD.values(), ids=TOLD)
-def test_what_comes_to_nothing_is_told(
+def test_what_comes_to_nothing_is_reported(
     model_of: Callable[..., MeshModel], documents: list[str], wanted: list[str]
 ) -> None:
     problems = unreachable(model_of(SERVICE, *documents))
-    told = sorted(f"{each.field}: {each.message}" for each in problems)
+    messages = sorted(f"{each.field}: {each.message}" for each in problems)
 
-    assert [each[: len(start)] for each, start in zip(told, wanted, strict=True)] == wanted
+    assert [each[: len(start)] for each, start in zip(messages, wanted, strict=True)] == wanted

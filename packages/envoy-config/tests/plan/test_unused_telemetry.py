@@ -1,4 +1,4 @@
-"""Parts of Telemetry objects without effect are told, with their places."""
+"""Parts of Telemetry objects without effect are reported, with their places."""
 
 from collections.abc import Callable
 
@@ -43,7 +43,7 @@ LOGS = "accessLogging: [{{providers: [{{name: {}}}]}}]"
 TRACES = "tracing: [{{providers: [{{name: {}}}]}}]"
 
 
-def told(model: MeshModel) -> list[tuple[str, str]]:
+def reported(model: MeshModel) -> list[tuple[str, str]]:
     return [(each.field, each.message) for each in review(model).problems]
 
 
@@ -68,10 +68,10 @@ def told(model: MeshModel) -> list[tuple[str, str]]:
         ("accessLogging: [{}]", "near", "names no provider"),
     ],
 )
-def test_a_provider_that_nothing_can_be_sent_to_is_told(
+def test_a_provider_that_nothing_can_be_sent_to_is_reported(
     spec: str, namespace: str, wanted: str | None, model_of: Build
 ) -> None:
-    found = told(model_of(MESH + TELEMETRY.format(name="a", namespace=namespace, spec=spec)))
+    found = reported(model_of(MESH + TELEMETRY.format(name="a", namespace=namespace, spec=spec)))
 
     if wanted is None:
         assert found == []
@@ -81,13 +81,13 @@ def test_a_provider_that_nothing_can_be_sent_to_is_told(
         assert wanted in message
 
 
-def test_of_two_for_a_whole_namespace_the_newer_one_is_told(model_of: Build) -> None:
+def test_of_two_for_a_whole_namespace_the_newer_one_is_reported(model_of: Build) -> None:
     texts = [
         TELEMETRY.format(name=name, namespace="near", spec=LOGS.format("envoy"))
         for name in ("a", "b")
     ]
 
-    ((field, message),) = told(model_of(MESH + "".join(texts)))
+    ((field, message),) = reported(model_of(MESH + "".join(texts)))
 
     assert field == "spec"
     assert message.startswith("the Telemetry a is for all workloads of the namespace, too")
@@ -99,5 +99,5 @@ def test_providers_of_wider_objects_and_of_the_mesh_config_are_enough(model_of: 
     of_mesh = TELEMETRY.format(name="m", namespace="istio-system", spec=LOGS.format("envoy"))
     defaults = "  defaultProviders: {accessLogging: [envoy]}\n"
 
-    assert told(model_of(MESH + own + of_mesh)) == []
-    assert told(model_of(MESH + defaults + own)) == []
+    assert reported(model_of(MESH + own + of_mesh)) == []
+    assert reported(model_of(MESH + defaults + own)) == []

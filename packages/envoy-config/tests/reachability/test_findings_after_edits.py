@@ -154,7 +154,7 @@ TRANSLATED = {"internal.istio.io/parents": "x"}
 
 
 @st.composite
-def made(draw: st.DrawFn) -> ConfigObject:
+def drawn_object(draw: st.DrawFn) -> ConfigObject:
     """Draw an object of any kind; rules are more likely than others."""
     kind = draw(st.sampled_from([*KINDS, DESTINATION_RULE, VIRTUAL_SERVICE, VIRTUAL_SERVICE]))
     if kind is NAMESPACE:
@@ -175,14 +175,16 @@ def made(draw: st.DrawFn) -> ConfigObject:
 Edit = tuple[str, ConfigObject]
 edits = st.lists(
     st.lists(
-        st.tuples(st.sampled_from(["put", "put", "delete", "move"]), made()), min_size=1, max_size=3
+        st.tuples(st.sampled_from(["put", "put", "delete", "move"]), drawn_object()),
+        min_size=1,
+        max_size=3,
     ),
     max_size=6,
 )
 
 
 class Mesh:
-    """The objects of a mesh, and what is made of them after each edit."""
+    """The objects of a mesh, and what is built from them after each edit."""
 
     def __init__(self, *, strict: bool = False) -> None:
         self._strict = strict
@@ -214,7 +216,7 @@ class Mesh:
 
 
 @settings(max_examples=300)
-@given(strict=st.booleans(), first=st.lists(made(), max_size=12), batches=edits)
+@given(strict=st.booleans(), first=st.lists(drawn_object(), max_size=12), batches=edits)
 def test_edits_give_what_a_findings_from_the_beginning_gives(
     *, strict: bool, first: list[ConfigObject], batches: list[list[Edit]]
 ) -> None:
@@ -233,24 +235,24 @@ def test_edits_give_what_a_findings_from_the_beginning_gives(
         assert (findings.problems == before.problems) or findings.parts is not before.parts
 
 
-def test_roots_and_delegates_that_come_and_go_are_told_of_at_the_others() -> None:
+def test_roots_and_delegates_that_come_and_go_are_reported_at_the_others() -> None:
     mesh = Mesh()
     mesh.edit("put", SERVICE)
     root = object_of(
         VIRTUAL_SERVICE, "m", {"hosts": ["s.example"], "http": [{"delegate": {"name": "o"}}]}
     )
     delegate = object_of(VIRTUAL_SERVICE, "o", {"http": [{"redirect": {"uri": "/"}}]})
-    told: list[list[str]] = []
+    reported: list[list[str]] = []
     mesh.edit("put", root)
     findings = review(mesh.model())
-    told.append([each.field for each in findings.problems])
+    reported.append([each.field for each in findings.problems])
     for action, item in (("put", delegate), ("delete", root), ("put", root), ("delete", delegate)):
         mesh.edit(action, item)
         findings = review(mesh.model(), findings)
-        told.append([each.field for each in findings.problems])
+        reported.append([each.field for each in findings.problems])
 
     at_root = ["spec.http[0].delegate"]
-    assert told == [at_root, [], ["spec"], [], at_root]
+    assert reported == [at_root, [], ["spec"], [], at_root]
 
 
 def test_only_what_was_edited_is_judged_again_and_equal_findings_are_the_same_object() -> None:
@@ -300,7 +302,7 @@ def test_a_host_that_a_namespace_is_given_is_a_rival_of_those_of_others_until_it
         assert (findings.problems == given) == (addresses == "10.1.0.0/16")
 
 
-def test_what_is_told_names_the_line_where_its_object_stands_now() -> None:
+def test_what_is_reported_names_the_line_where_its_object_stands_now() -> None:
     mesh = Mesh(strict=True)
     mesh.edit("put", _namespace("a", addresses=""))
     service = {"hosts": ["s.example"], "resolution": "STATIC", "ports": PORTS[-1:]}

@@ -1,4 +1,4 @@
-"""Redirected proxies reach more: there, connections are told apart by more than their port."""
+"""Redirected proxies reach more: there, connections are distinguished by more than their port."""
 
 from collections.abc import Callable
 
@@ -11,7 +11,7 @@ def static(host: str, ports: str) -> str:
     return f"hosts: [{host}], {ports}, resolution: STATIC"
 
 
-def test_a_mesh_of_redirected_proxies_reaches_what_is_told_apart_by_destination_and_sni(
+def test_a_mesh_of_redirected_proxies_reaches_what_destination_and_sni_distinguish(
     model_of: Callable[..., MeshModel],
 ) -> None:
     def port(number: int, name: str) -> str:
@@ -33,5 +33,5 @@ def test_a_mesh_of_redirected_proxies_reaches_what_is_told_apart_by_destination_
     redirected = [str(each) for each in unreachable(model_of(*documents, mesh))]
 
     assert len(bound) > len(redirected)
-    (told,) = redirected
-    assert "port 90 belongs to ServiceEntry default/last" in told
+    (message,) = redirected
+    assert "port 90 belongs to ServiceEntry default/last" in message

@@ -31,9 +31,9 @@ def envoy_filter(
     body = ENVOY_FILTER.read(fields, (), Metadata(name=name))
     found, mistakes = body.spec, body.mistakes
     assert not mistakes, mistakes
-    made = object_of(ENVOY_FILTER, name, fields, namespace=namespace)
-    assert made.spec == found
-    return made
+    item = object_of(ENVOY_FILTER, name, fields, namespace=namespace)
+    assert item.spec == found
+    return item
 
 
 def patches_of(patches: str | list[dict[str, Any]]) -> tuple[Patch, ...]:

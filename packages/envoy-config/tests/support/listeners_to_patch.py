@@ -83,9 +83,9 @@ def listener(name: str = "10.0.0.1_80", port: int = 80) -> Listener:
         ],
         "default_filter_chain": {"name": "rest", "filters": [TCP]},
     }
-    made = message_of(plain, descriptor)
-    assert isinstance(made, Listener)
-    return made
+    message = message_of(plain, descriptor)
+    assert isinstance(message, Listener)
+    return message
 
 
 def apply(
@@ -108,29 +108,29 @@ def change(apply_to: str, operation: str, value: Any = None, **match: Any) -> di
     return found | ({"match": {"listener": match}} if match else {})
 
 
-def manager(made: Listener | None) -> Manager:
-    assert made is not None
-    return Manager.FromString(made.filter_chains[0].filters[0].typed_config.value)
+def manager(patched: Listener | None) -> Manager:
+    assert patched is not None
+    return Manager.FromString(patched.filter_chains[0].filters[0].typed_config.value)
 
 
 def names(items: Any) -> list[str]:
     return [each.name.rpartition(".")[2] for each in items]
 
 
-def of_http(made: Listener) -> list[str]:
-    return names(manager(made).http_filters)
+def of_http(patched: Listener) -> list[str]:
+    return names(manager(patched).http_filters)
 
 
-def of_network(made: Listener) -> list[str]:
-    return names(made.filter_chains[1].filters)
+def of_network(patched: Listener) -> list[str]:
+    return names(patched.filter_chains[1].filters)
 
 
-def of_listener(made: Listener) -> list[str]:
-    return names(made.listener_filters)
+def of_listener(patched: Listener) -> list[str]:
+    return names(patched.listener_filters)
 
 
-def of_chains(made: Listener) -> list[str]:
-    return names([*made.filter_chains, made.default_filter_chain])
+def of_chains(patched: Listener) -> list[str]:
+    return names([*patched.filter_chains, patched.default_filter_chain])
 
 
 BEFORE_ROUTER = {

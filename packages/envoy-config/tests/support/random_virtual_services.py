@@ -43,7 +43,7 @@ class RandomVirtualServices:
         return self._random.choice(rare if rare and self._random.random() < 0.05 else values)
 
     def _some(self, **fields: Any) -> dict[str, Any]:
-        """Return some of the fields; each is made by a function."""
+        """Return some of the fields; each is drawn by a function."""
         share = self._one([0.2, 0.5])
         return {name: make() for name, make in fields.items() if self._random.random() < share}
 
@@ -99,11 +99,13 @@ class RandomVirtualServices:
 
     def _route(self) -> dict[str, Any]:
         action = self._one(["route", "route", "route", "redirect", "directResponse"])
-        made: dict[str, Any] = {"match": [self._match() for _ in range(self._random.randint(0, 2))]}
+        route: dict[str, Any] = {
+            "match": [self._match() for _ in range(self._random.randint(0, 2))]
+        }
         if action == "route":
-            made["route"] = [self._weighted() for _ in range(self._random.randint(1, 3))]
+            route["route"] = [self._weighted() for _ in range(self._random.randint(1, 3))]
         elif action == "redirect":
-            made["redirect"] = self._some(
+            route["redirect"] = self._some(
                 uri=lambda: self._one(_TEXTS),
                 prefixRewrite=lambda: self._one(_TEXTS),
                 authority=lambda: self._one(_TEXTS),
@@ -112,11 +114,11 @@ class RandomVirtualServices:
                 redirectCode=lambda: self._one(_STATUSES),
             )
         elif action == "directResponse":
-            made["directResponse"] = {
+            route["directResponse"] = {
                 "status": self._one(_STATUSES),
                 **self._some(body=lambda: {"string": self._one(_TEXTS)}),
             }
-        return made | self._some(
+        return route | self._some(
             name=lambda: self._one(_TEXTS),
             headers=self._headers,
             rewrite=lambda: self._some(

@@ -17,7 +17,7 @@ class References:
     def __init__(self) -> None:
         self._known: dict[tuple[str, str, str], tuple[str, ...]] = {}
 
-    def of(self, resources: Iterable[Resource]) -> frozenset[str]:
+    def named_by(self, resources: Iterable[Resource]) -> frozenset[str]:
         found: set[str] = set()
         for each in resources:
             key = each.type_url, each.name, each.version

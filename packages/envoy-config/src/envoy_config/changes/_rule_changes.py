@@ -1,4 +1,4 @@
-"""The hosts and the parts that a change of rules can touch: told from the rules alone."""
+"""The hosts and the parts that a change of rules can touch, derived from the rules alone."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
-"""The table of what a change can touch: by it proxies are told, and caches keep values.
+"""The table of what a change can touch: by it proxies are pushed to, and caches keep values.
 
 A row says of which types the resources may be others after an object of a kind was edited, came or
-went: in doubt more types. It saves work alone: resources that are made again are compared with
+went: in doubt more types. It saves work alone: resources that are generated again are compared with
 those that a proxy has, and sent only where they differ.
 """
 
@@ -36,7 +36,7 @@ class Changed(StrEnum):
     """
 
     SERVICE = "ServiceEntry"
-    """A service, by host and namespace, whatever objects it is made of."""
+    """A service, by host and namespace, whatever objects it is built from."""
     ADDRESS = "Address"
     """An address of a namespace, at which another set of endpoints is served now."""
     PEER_AUTHENTICATION = "PeerAuthentication"
@@ -134,7 +134,7 @@ TOUCHES: Mapping[str, Touches] = {
     Changed.SECRET: _of_envoys(_S),
     "WorkloadGroup": _of_envoys(_S),  # its account may be that of routers, which get Secrets by it
     Changed.TRUST_BUNDLE: _of_envoys(_T, _T),
-    # Kinds that services are made of; a push names the services.
+    # Kinds that services are built from; a push names the services.
     **dict.fromkeys(
         ("Endpoints", "EndpointSlice", "Service", "Pod", "Node", "WorkloadEntry"), _SERVICES
     ),

@@ -1,1 +1,1 @@
-"""The push context: one model, and the resources that were made from it so far."""
+"""The push context: one model, and the resources that were generated from it so far."""

@@ -1,10 +1,10 @@
 """The values that push contexts keep, from one to the next: the one owner of what an edit keeps.
 
-A value is made of a key and of the context's model. The next context has another model, and says
-for each of its caches what the change between the two models leaves (`ModelChange`):
+A value is computed from a key and from the context's model. The next context has another model, and
+says for each of its caches what the change between the two models leaves (`ModelChange`):
 
 - a value that the change does not touch holds, and is taken over (`Cache.adopt`);
-- a value that it may touch is remembered, and made again by what differs (`Cache.remember`,
+- a value that it may touch is remembered, and renewed by what differs (`Cache.remember`,
   `Cache.renew`);
 - all others are gone, as are those that no client has asked for since.
 
@@ -57,7 +57,7 @@ class Cache(Generic[_K, _V]):
         self._earlier: dict[_K, _V] = {}
 
     def get(self, key: _K, make: Callable[[_K], _V]) -> _V:
-        """Return the value of a key, made when it is first asked for."""
+        """Return the value of a key, computed when it is first asked for."""
         if key not in self._values:
             value = make(key)
             self.put(key, value)
@@ -65,7 +65,7 @@ class Cache(Generic[_K, _V]):
         return self._values[key]
 
     def renew(self, key: _K, make: Callable[[_K, _V | None], _V]) -> _V:
-        """Return the value of a key, made of the earlier one where there is one."""
+        """Return the value of a key, computed from the earlier one where there is one."""
         if key not in self._values:
             value = make(key, self.pop_earlier(key))
             self.put(key, value)
@@ -175,7 +175,7 @@ class ServiceCache(Generic[_V]):
         variant: tuple[object, ...],
         make: Callable[[], _V],
     ) -> _V:
-        """Return a value of a service, made when it is first asked for."""
+        """Return a value of a service, computed when it is first asked for."""
         values = self._values.get((service.namespace, service.host), lambda _: {})
         key = (rule, *variant)
         if key not in values:

@@ -44,7 +44,7 @@ class _Edit(NamedTuple):
     """The difference of a scope's clusters from earlier ones."""
 
     since: object
-    """The mark of the earlier ones."""
+    """The identity of the earlier ones."""
     changed: tuple[Resource, ...]
     removed: frozenset[str]
 
@@ -55,22 +55,22 @@ class _OutboundOf(NamedTuple):
     services: Mapping[str, Service]
     rules: DestinationRules
     clusters: Mapping[str, tuple[Resource, ...]]
-    mark: object = None
+    identity: object = None
     """Tells them from all others."""
     edit: _Edit | None = None
     """How they came of earlier ones, if most of them stayed."""
 
-    def edit_since(self, mark: object) -> _Edit | None:
-        """Return the difference from the ones of a mark; None if it is not known."""
-        if self.mark is mark:
-            return _Edit(mark, (), frozenset())
-        return self.edit if self.edit is not None and self.edit.since is mark else None
+    def edit_since(self, identity: object) -> _Edit | None:
+        """Return the difference from the ones of an identity; None if it is not known."""
+        if self.identity is identity:
+            return _Edit(identity, (), frozenset())
+        return self.edit if self.edit is not None and self.edit.since is identity else None
 
 
 class _Sent(NamedTuple):
     """The clusters of a shape that clients have, to tell from them what is new."""
 
-    mark: object
+    identity: object
     own: tuple[Resource, ...]
     base: EditBase
 
@@ -85,12 +85,14 @@ class _Content(NamedTuple):
     """All clusters of a shape, by what they are."""
 
     outbound: object
-    """The mark of the clusters of services."""
+    """The identity of the clusters of services."""
     own: tuple[tuple[str, str], ...]
     """The names and versions of all others."""
 
 
-class _Made(NamedTuple):
+class _ShapeClusters(NamedTuple):
+    """The clusters of a shape, and what its clients are sent of them."""
+
     generated: Generated
     sent: _Sent
 
@@ -102,7 +104,7 @@ def _concerns(change: ModelChange, changed: AbstractSet[str], hosts: Iterable[st
 
 def _edited(sent: _Sent | None, found: _OutboundOf, own: tuple[Resource, ...]) -> Generated | None:
     """Return clusters as an edit of those that clients have; None if that is not what they are."""
-    edit = found.edit_since(sent.mark) if sent is not None else None
+    edit = found.edit_since(sent.identity) if sent is not None else None
     if sent is None or edit is None:
         return None
     changed = (*edit.changed, *own)
@@ -120,8 +122,8 @@ class Clusters:
         self._model = model
         self._scopes = scopes
         self._clients = clients
-        self._of_shape = Cache[ClusterShape, _Made]()
-        self._of_content = Cache[_Content, _Made]()
+        self._of_shape = Cache[ClusterShape, _ShapeClusters]()
+        self._of_content = Cache[_Content, _ShapeClusters]()
         """The same by content: one answer for all shapes that come to the same."""
         self._sent = Cache[ClusterShape, _Sent]()
         self._outbound = Cache[_OfScope, _OutboundOf](most=MOST_SCOPES)
@@ -171,24 +173,24 @@ class Clusters:
             self._outbound.adopt(before._outbound)
             self._by_sni.adopt(before._by_sni)
 
-    def _make(self, shape: ClusterShape) -> _Made:
+    def _make(self, shape: ClusterShape) -> _ShapeClusters:
         found = self._outbound.renew(
             _OfScope(shape.scope, shape.location, shape.files), self._make_outbound
         )
         own, sent = self._own(shape), self._sent.pop_earlier(shape)
 
-        def make(_: _Content) -> _Made:
+        def make(_: _Content) -> _ShapeClusters:
             generated = _edited(sent, found, own)
             if generated is None:
                 outbound = chain.from_iterable(found.clusters.values())
                 generated = Generated(resources=(*outbound, *own))
-            return _Made(generated, _Sent(found.mark, own, generated.edit_base()))
+            return _ShapeClusters(generated, _Sent(found.identity, own, generated.edit_base()))
 
         # Most workloads accept on the same ports as others do.
-        content = _Content(found.mark, tuple((each.name, each.version) for each in own))
-        made = self._of_content.get(content, make)
-        self._sent.put(shape, made.sent)
-        return made
+        content = _Content(found.identity, tuple((each.name, each.version) for each in own))
+        clusters = self._of_content.get(content, make)
+        self._sent.put(shape, clusters.sent)
+        return clusters
 
     def _own(self, shape: ClusterShape) -> tuple[Resource, ...]:
         """Return the clusters of a shape that are not for calls to services by their names."""
@@ -219,7 +221,7 @@ class Clusters:
         mode = model.mesh_config.outbound_traffic_policy.mode
         by_name = mode is TrafficPolicyMode.ALLOW_ANY_DYNAMIC_DNS
         looked_up = (dynamic_dns(model),) if by_name else ()
-        made = (
+        clusters = (
             black_hole(model),
             redirected_passthrough(model),
             inbound_passthrough(ips, model),
@@ -235,7 +237,7 @@ class Clusters:
                 for port in inbound.ports
             ),
         )
-        return tuple(map(named, made))
+        return tuple(map(named, clusters))
 
     def _make_inbound(self, key: tuple[ScopeKey, _Inbound]) -> Resource:
         scope, (application, host, port) = key
@@ -280,10 +282,10 @@ class Clusters:
             return self._with_ports_of(service, self._find(service, scope.rule(service), of_client))
 
         stale = self._stale(before, scope)
-        mark = object()
+        identity = object()
         if stale is None:
             clusters = {host: find(service) for host, service in scope.services.items()}
-            return _OutboundOf(scope.services, scope.rules, clusters, mark)
+            return _OutboundOf(scope.services, scope.rules, clusters, identity)
         clusters = dict(before.clusters)
         changed: list[Resource] = []
         removed: set[str] = set()
@@ -293,8 +295,8 @@ class Clusters:
                 clusters[host] = find(service)
                 changed += clusters[host]
         left = removed.difference(each.name for each in changed)
-        edit = _Edit(before.mark, tuple(changed), frozenset(left))
-        return _OutboundOf(scope.services, scope.rules, clusters, mark, edit)
+        edit = _Edit(before.identity, tuple(changed), frozenset(left))
+        return _OutboundOf(scope.services, scope.rules, clusters, identity, edit)
 
     def _stale(self, before: _OutboundOf, scope: Scope) -> list[str] | None:
         """Return the hosts whose clusters may be others than before; None if most may be."""

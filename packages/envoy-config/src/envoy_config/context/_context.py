@@ -1,8 +1,8 @@
-"""The push context: one model, and the resources that were made from it so far.
+"""The push context: one model, and the resources that were generated from it so far.
 
 Resources are kept by what they depend on (`_shapes`), and a new context takes over those that the
-change has not touched. What a proxy is to have is planned first (`plan`), then made (`generate`).
-A class for each type holds its caches; this one puts them together.
+change has not touched. What a proxy is to have is planned first (`plan`), then generated
+(`generate`). A class for each type holds its caches; this one puts them together.
 """
 
 from collections.abc import Mapping
@@ -65,7 +65,7 @@ class PushContext:
             self._adopt(before, ModelChange(old=before.model, new=model))
 
     def _adopt(self, before: "PushContext", change: ModelChange) -> None:
-        """Take over what the context before made and this one would make again."""
+        """Take over what the context before generated and this one would generate again."""
         change.new.facts.take_over(change.old.facts, change.services)
         self._scopes.adopt(before._scopes, change)
         self._clients.adopt(before._clients, change)
@@ -91,8 +91,8 @@ class PushContext:
             proxy.client_files,
             passes_mesh_tls=not proxy.is_sidecar and self._routers.passes_mesh_tls(proxy),
         )
-        made = self._clusters.for_shape(shape)
-        return self._patched.clusters(proxy, made) if self._patched.has_patches else made
+        plain = self._clusters.for_shape(shape)
+        return self._patched.clusters(proxy, plain) if self._patched.has_patches else plain
 
     def endpoints(self, proxy: Proxy, wanted: frozenset[str]) -> Generated:
         """Return the load assignments of these clusters; an unknown one's is empty."""
@@ -112,13 +112,13 @@ class PushContext:
 
     def listeners(self, proxy: Proxy) -> Generated:
         """Return all listeners of a proxy."""
-        made = self._plain_listeners(proxy)
-        return self._patched.listeners(proxy, made) if self._patched.has_patches else made
+        plain = self._plain_listeners(proxy)
+        return self._patched.listeners(proxy, plain) if self._patched.has_patches else plain
 
     def routes(self, proxy: Proxy, wanted: frozenset[str]) -> Generated:
         """Return the route configurations of these names; one that can't be is left out."""
-        made = self._plain_routes(proxy, wanted)
-        return self._patched.routes(proxy, made) if self._patched.has_patches else made
+        plain = self._plain_routes(proxy, wanted)
+        return self._patched.routes(proxy, plain) if self._patched.has_patches else plain
 
     def extensions(self, proxy: Proxy, wanted: frozenset[str]) -> Generated:
         """Return the configurations of extensions of these names, and which there are none of."""

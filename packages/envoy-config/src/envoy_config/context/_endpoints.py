@@ -220,7 +220,9 @@ class Endpoints:
 
         def make() -> Resource:
             assignment = sni_assignment if by_sni else load_assignment
-            made = assignment(service, port, self._model, subset=subset, rule=rule, client=client)
-            return Resource.pack(made, name=made.cluster_name)
+            message = assignment(
+                service, port, self._model, subset=subset, rule=rule, client=client
+            )
+            return Resource.pack(message, name=message.cluster_name)
 
         return self._assignments.get(service, rule, (port, subset, client, by_sni), make)

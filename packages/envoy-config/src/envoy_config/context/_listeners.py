@@ -1,4 +1,4 @@
-"""The listeners of sidecars, each made once for all proxies that have it."""
+"""The listeners of sidecars, each generated once for all proxies that have it."""
 
 from functools import partial
 from typing import NamedTuple

@@ -1,6 +1,6 @@
 """The answers of a push context to gRPC programs without an Envoy: resources by their names.
 
-They ask for each resource by name, and lose those that are no longer made.
+They ask for each resource by name, and lose those that are no longer generated.
 """
 
 from collections.abc import Iterable
@@ -63,7 +63,7 @@ class _ClusterName(NamedTuple):
 
 
 class ProxylessContext:
-    """The resources of gRPC programs, each made when it is first asked for."""
+    """The resources of gRPC programs, each generated when it is first asked for."""
 
     def __init__(self, model: MeshModel, scopes: Scopes) -> None:
         self._model = model
@@ -151,16 +151,16 @@ class ProxylessContext:
         scope, number = self._scopes.get(key), target.port.number
         listener = scope.egress_for(number)
         found = PortService(target.service, target.port)
-        made: dict[VirtualService, list[Route]] = {}
+        routes: dict[VirtualService, list[Route]] = {}
 
         def applies(each: VirtualService) -> bool:
-            made[each] = scope_routes(
+            routes[each] = scope_routes(
                 each,
                 port=number,
                 scope=scope,
                 default_retries=self._model.mesh_config.default_http_retry_policy,
             )
-            return bool(made[each])
+            return bool(routes[each])
 
         hosts = routed_hosts(
             number,
@@ -174,7 +174,7 @@ class ProxylessContext:
         )
         return next(
             (
-                made[each.virtual_service]
+                routes[each.virtual_service]
                 for each in hosts
                 if each.found is found and each.virtual_service is not None
             ),

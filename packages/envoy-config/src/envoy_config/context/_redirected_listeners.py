@@ -1,8 +1,8 @@
 """The listeners of redirected sidecars.
 
-The outbound ones are planned for all proxies that know the same, and each is made once for as long
-as it stays what it is: an edit makes those that it touches. One inbound listener serves all proxies
-whose workloads accept the same.
+The outbound ones are planned for all proxies that know the same, and each is generated once for as
+long as it stays what it is: an edit makes those that it touches. One inbound listener serves all
+proxies whose workloads accept the same.
 """
 
 from collections.abc import Iterator
@@ -207,7 +207,7 @@ class RedirectedListeners:
 
     def _make_inbound(self, key: "_Inbound") -> tuple[Resource, ...]:
         inbound, settings, policies = key
-        made = (
+        listeners = (
             virtual_inbound(inbound, self._model, settings, policies),
             *(
                 bound_inbound(each, self._model, settings, policies)
@@ -215,7 +215,7 @@ class RedirectedListeners:
                 if each.bind
             ),
         )
-        return tuple(map(named, made))
+        return tuple(map(named, listeners))
 
 
 class _Inbound(NamedTuple):

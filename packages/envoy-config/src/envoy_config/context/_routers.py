@@ -1,4 +1,4 @@
-"""The listeners and routes of routers, planned from their Gateways, made once for each shape."""
+"""The listeners and routes of routers, planned from their Gateways, generated once a shape."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -215,8 +215,8 @@ class Routers:
             if each.looks_at_source:
                 place = place._replace(namespace=namespace, labels=labels)
             targets = http_targets(each.spec, port, scope)
-            made = _VirtualServiceRoutes(each, place, tuple(targets.values()))
-            return self._routes.get(made, lambda _: self._make_routes(each, place, targets))
+            sources = _VirtualServiceRoutes(each, place, tuple(targets.values()))
+            return self._routes.get(sources, lambda _: self._make_routes(each, place, targets))
 
         body = gateway_routes(
             name,
@@ -233,8 +233,8 @@ class Routers:
         self, virtual_service: VirtualService, place: RoutePlace, targets: HttpTargets
     ) -> PackedRoutes | None:
         retries = self._model.mesh_config.default_http_retry_policy
-        made = http_routes(virtual_service, place, targets, default_retries=retries)
-        return packed_gateway_routes(made)
+        routes = http_routes(virtual_service, place, targets, default_retries=retries)
+        return packed_gateway_routes(routes)
 
     def _make_listeners(self, shape: RouterShape) -> Generated:
         listeners = self._chains.get(shape, self._plan_chains)

@@ -1,4 +1,4 @@
-"""The secrets that proxies get, as resources that are made once."""
+"""The secrets that proxies get, as resources that are created once."""
 
 from envoy_config._accounts import accounts_in
 from envoy_config.context._cache import Cache

@@ -85,7 +85,7 @@ class EndpointShape(NamedTuple):
 class RouteHeaders(NamedTuple):
     """The headers that routes of a proxy set by themselves.
 
-    counts_attempts: upstreams are told how often a request was tried. forwards_host: they are told
+    counts_attempts: upstreams are sent how often a request was tried. forwards_host: they are sent
     the host of a request where another replaces it.
     """
 

@@ -1,1 +1,1 @@
-"""Envoy's resources, made of the model and of a proxy's plan by pure functions."""
+"""Envoy's resources, generated from the model and a proxy's plan by pure functions."""

@@ -159,8 +159,8 @@ class Ports:
 def _listener_filter(
     name: str, config: Message, off: Ports | None
 ) -> listener_components_pb2.ListenerFilter:
-    made = ListenerFilter(name=name, typed_config=packed(config))
+    listener_filter = ListenerFilter(name=name, typed_config=packed(config))
     predicate = off.predicate() if off is not None else None
     if predicate is not None:
-        made.filter_disabled.CopyFrom(predicate)
-    return made
+        listener_filter.filter_disabled.CopyFrom(predicate)
+    return listener_filter

@@ -1,4 +1,4 @@
-"""Envoy's messages, gathered in one place, and the ones that are made everywhere."""
+"""Envoy's messages, gathered in one place, and the ones that are built everywhere."""
 
 import functools
 from collections.abc import Iterable

@@ -87,13 +87,13 @@ def overlaps(chains: Sequence[Chain]) -> Iterator[str]:
             [_text(match)], set(named) or {""}, set(spoken) or {""}, set(ranges) or {""}
         ):
             found.setdefault(key, []).append(rest)
-    told = set()
+    reported = set()
     for parts, matches in found.items():
         for one, other in combinations(matches, 2):
             if all(a & b for a, b in zip(one.sets, other.sets, strict=True)):
                 text = " ".join(each for each in parts if each) or "any connection"
-                if text not in told:
-                    told.add(text)
+                if text not in reported:
+                    reported.add(text)
                     yield f"two filter chains have the same match: {text}"
 
 

@@ -1,1 +1,1 @@
-"""Where a proxy listens and what for, as data that resources are made from."""
+"""Where a proxy listens and what for, as data that resources are generated from."""

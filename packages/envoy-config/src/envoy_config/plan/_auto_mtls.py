@@ -2,8 +2,9 @@
 
 It follows from mesh config's `enableAutoMtls` and from the PeerAuthentication of the endpoint
 (`model/_peer_authentication`). The server's side of that policy is decided in `_inbound`; the
-transport sockets are made in `generate/clusters`, and chosen by metadata in `generate/endpoints`.
-gRPC programs without an Envoy have one transport socket a cluster (`generate/proxyless`).
+transport sockets are generated in `generate/clusters`, and chosen by metadata in
+`generate/endpoints`. gRPC programs without an Envoy have one transport socket a cluster
+(`generate/proxyless`).
 """
 
 from istio_config.kinds.peer_authentication import MutualTlsMode

@@ -108,16 +108,18 @@ def plan_outbound(
             if place in taken:
                 if (host, wanted.port) in own:
                     continue  # a call to it from its own machine arrives where it should
-                told = Conflict(bind=wanted.bind, port=wanted.port, host=host, is_workloads=True)
+                conflict = Conflict(
+                    bind=wanted.bind, port=wanted.port, host=host, is_workloads=True
+                )
                 is_named = isinstance(wanted, HttpOutbound) and service is not None
-                (http_beside_workload if is_named else conflicts).append(told)
+                (http_beside_workload if is_named else conflicts).append(conflict)
             elif owners.setdefault(place, wanted) != wanted:
                 conflicts.append(Conflict(bind=wanted.bind, port=wanted.port, host=host))
             elif isinstance(wanted, TcpOutbound) and service and port and targets is not None:
                 own_routes = own_routes or routes(each)
-                made = connection_chains(service, port, routes=own_routes, targets=targets)
-                if made != (TcpChain(target=to_cluster(wanted.cluster)),):
-                    chains[wanted] = made
+                own_chains = connection_chains(service, port, routes=own_routes, targets=targets)
+                if own_chains != (TcpChain(target=to_cluster(wanted.cluster)),):
+                    chains[wanted] = own_chains
     listeners = sorted(
         owners.values(), key=lambda each: (isinstance(each, HttpOutbound), each.bind, each.port)
     )

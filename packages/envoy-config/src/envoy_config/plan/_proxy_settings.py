@@ -43,7 +43,7 @@ NO_SETTINGS = ProxySettings()
 
 
 def proxy_settings(metadata: Mapping[str, object], *, node: str) -> ProxySettings:
-    """Return the settings in a node's metadata; a part that can't be read is left out, and told.
+    """Return the settings in a node's metadata; a part that can't be read is left out and logged.
 
     Agents of other versions may have fields that are not known here.
     """

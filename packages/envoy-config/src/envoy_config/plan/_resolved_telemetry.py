@@ -98,7 +98,7 @@ class Tracing(NamedTuple):
     max_path_length: int = 0
     samples_by_request_id: bool = True
     service_name: str = ""
-    """Of the proxy's workload, for tracers that have to be told."""
+    """Of the proxy's workload, for tracers that have to be given it."""
 
 
 class SideTelemetry(NamedTuple):

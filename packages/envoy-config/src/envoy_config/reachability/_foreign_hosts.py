@@ -1,6 +1,6 @@
 """Finds what is said of hosts of other namespaces where each governs its own hosts alone.
 
-It holds for the clients of its own namespace, and all of it is good there. It is told where the
+It holds for the clients of its own namespace, and all of it is good there. It is reported where the
 object asks for more, by its `exportTo` or by that of the mesh config.
 """
 
@@ -69,12 +69,15 @@ def _unaddressed(service: Service) -> str:
     )
 
 
-def kept_at_home(item: ConfigObject, made: VirtualService) -> Iterator[Problem]:
+def kept_at_home(item: ConfigObject, virtual_service: VirtualService) -> Iterator[Problem]:
     """Yield a problem for each host of a VirtualService that keeps it from sidecars elsewhere."""
-    if made.mesh_export_to == made.export_to or MESH not in made.gateways:
+    if (
+        virtual_service.mesh_export_to == virtual_service.export_to
+        or MESH not in virtual_service.gateways
+    ):
         return
-    for index, host in enumerate(made.hosts):
-        if host not in made.own_hosts:
+    for index, host in enumerate(virtual_service.hosts):
+        if host not in virtual_service.own_hosts:
             yield item.problem(
                 ("spec", "hosts", index),
                 f"{foreign_host(host, item.namespace)}: this VirtualService holds for the sidecars "

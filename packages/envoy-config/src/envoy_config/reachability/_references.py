@@ -1,7 +1,7 @@
 """The names in rules that others define, and which of them can't be decided.
 
 Beside mistakes it is not known what is defined: a service may have an unreadable name, or stand in
-a text that is no YAML. What is named only there is not told as missing.
+a text that is no YAML. What is named only there is not reported as missing.
 """
 
 from collections.abc import Iterable, Iterator

@@ -52,8 +52,8 @@ class RouteFindings:
     virtual_services: Sequence[VirtualService] = ()
     items: Mapping[Key, ConfigObject] = field(default_factory=dict)
     """The objects that someone wrote, by namespace and name."""
-    made: Mapping[Key, VirtualService] = field(default_factory=dict)
-    """What is made of them."""
+    by_item: Mapping[Key, VirtualService] = field(default_factory=dict)
+    """The VirtualServices by namespace and name of their objects."""
     groups: _Groups = field(default_factory=dict)
     """By each thing, as `_groups` names them, the objects that have to do with it."""
     problems: Problems = field(default_factory=dict)
@@ -64,7 +64,10 @@ class RouteFindings:
         rules, other_hosts = self.rules.after(model, hosts)
         objects = model.rules.of_kind(VIRTUAL_SERVICE)
         virtual_services = model.virtual_services.all
-        items, made = edits(self.objects, objects), edits(self.virtual_services, virtual_services)
+        items, route_edits = (
+            edits(self.objects, objects),
+            edits(self.virtual_services, virtual_services),
+        )
         found = RouteFindings(
             domain=model.domain,
             rules=rules,
@@ -76,14 +79,14 @@ class RouteFindings:
                 map(_key, items.gone),
                 {_key(each): each for each in items.come if not is_translated(each)},
             ),
-            made=edited(
-                self.made,
-                map(_key, made.gone),
-                {_key(each): each for each in made.come},
+            by_item=edited(
+                self.by_item,
+                map(_key, route_edits.gone),
+                {_key(each): each for each in route_edits.come},
             ),
         )
         touched = {_key(each) for each in (*items.gone, *items.come)}
-        touched |= {_key(each) for each in (*made.gone, *made.come)}
+        touched |= {_key(each) for each in (*route_edits.gone, *route_edits.come)}
         left = [(group, each) for each in touched for group in self._groups(each)]
         joined = [(group, each) for each in touched for group in found._groups(each)]
         found = replace(found, groups=regrouped(self.groups, left, joined))
@@ -108,9 +111,9 @@ class RouteFindings:
         if isinstance(item.spec, VirtualServiceSpec):
             for gateway in resolved_gateways(item.spec.gateways, item.namespace):
                 yield _GATEWAY, gateway
-        made = self.made.get(key)
-        if made is not None:
-            for host in dict.fromkeys(hosts_at_all_sidecars(made)):
+        virtual_service = self.by_item.get(key)
+        if virtual_service is not None:
+            for host in dict.fromkeys(hosts_at_all_sidecars(virtual_service)):
                 yield _HOST, host
             for host in destination_hosts(item, self.domain):
                 yield _DESTINATION, host
@@ -144,11 +147,11 @@ class RouteFindings:
         item = self.items.get(key)
         if item is None:
             return
-        made = self.made.get(key)
-        yield from unused_bindings(item, made, self.gateways)
-        if made is not None:
-            yield from kept_at_home(item, made)
-            for path, message in made.unused:
+        virtual_service = self.by_item.get(key)
+        yield from unused_bindings(item, virtual_service, self.gateways)
+        if virtual_service is not None:
+            yield from kept_at_home(item, virtual_service)
+            for path, message in virtual_service.unused:
                 yield item.problem(("spec", *path), message)
             hosts = self.rules.hosts
             yield from missing_destinations(
@@ -170,7 +173,7 @@ class RouteFindings:
             )
 
     def _oldest_first(self, keys: Sequence[Key]) -> Sequence[tuple[VirtualService, ConfigObject]]:
-        found = [(self.made[each], self.items[each]) for each in keys]
+        found = [(self.by_item[each], self.items[each]) for each in keys]
         if len(found) > 1:
             found.sort(key=lambda pair: self._positions[id(pair[0])])
         return found

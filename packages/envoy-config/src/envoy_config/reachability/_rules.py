@@ -44,16 +44,16 @@ class RuleFindings:
         hosts: of the model's services. Those returned have other services, ports or subsets.
         """
         objects, rules = model.rules.of_kind(DESTINATION_RULE), model.destination_rules.rules
-        items, made = edits(self.objects, objects), edits(self.rules, rules)
+        items, rule_edits = edits(self.objects, objects), edits(self.rules, rules)
         other_hosts = self.hosts.differing(hosts)
-        if not items and not made and not other_hosts:
+        if not items and not rule_edits and not other_hosts:
             return self, frozenset()
         of_host = regrouped(
             self.of_host,
-            [(each.host, _key(each)) for each in made.gone],
-            [(each.host, _key(each)) for each in made.come],
+            [(each.host, _key(each)) for each in rule_edits.gone],
+            [(each.host, _key(each)) for each in rule_edits.come],
         )
-        touched = {each.host for each in (*made.gone, *made.come)}
+        touched = {each.host for each in (*rule_edits.gone, *rule_edits.come)}
         wildcards = {each for each in touched if each.startswith("*")}
         found = RuleFindings(
             hosts=hosts,
@@ -66,13 +66,13 @@ class RuleFindings:
             ),
             by_item=edited(
                 self.by_item,
-                ((each.namespace, name) for each in made.gone for name in each.names),
-                {(each.namespace, name): each for each in made.come for name in each.names},
+                ((each.namespace, name) for each in rule_edits.gone for name in each.names),
+                {(each.namespace, name): each for each in rule_edits.come for name in each.names},
             ),
             of_host=of_host,
             wildcards=self.wildcards - wildcards | (wildcards & of_host.keys()),
         )
-        again = {_key(each) for each in (*made.gone, *made.come)}
+        again = {_key(each) for each in (*rule_edits.gone, *rule_edits.come)}
         again |= {
             _key(found.by_item[each.namespace, each.name])
             for each in items.come

@@ -34,7 +34,7 @@ def unreachable_services(model: MeshModel) -> Iterator[Problem]:
     yield from _hosts_of_several_namespaces(services)
     redirected = is_redirected(model)
     if redirected:
-        yield from _ports_taken([_told_apart(each) for each in services], None)
+        yield from _ports_taken([_without_distinct_ports(each) for each in services], None)
     else:
         yield from _ports_taken(services, model.mesh_config.proxy_http_port)
         yield from _addresses_of_one_machine(services, model)
@@ -104,8 +104,8 @@ def is_redirected(model: MeshModel) -> bool:
     return mode is not InterceptionMode.NONE
 
 
-def _told_apart(sourced: SourcedService) -> SourcedService:
-    """Return a service without the ports that redirected proxies tell apart at any address."""
+def _without_distinct_ports(sourced: SourcedService) -> SourcedService:
+    """Return a service without the ports that redirected proxies distinguish at any address."""
     service = sourced.service
     ports = tuple(
         port
@@ -331,7 +331,7 @@ def _loopback_workloads(services: Iterable[Service]) -> Mapping[str, str]:
 
 
 def _is_loopback(address: str) -> bool:
-    """Return whether an address is a loopback address; most are told apart by their text."""
+    """Return whether an address is a loopback address; most are recognised by their text."""
     return address == "::1" or (address.startswith("127.") and is_ip(address))
 
 

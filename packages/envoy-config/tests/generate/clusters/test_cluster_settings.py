@@ -44,69 +44,69 @@ def part(of: Any, like: Any) -> Any:
 
 CASES = """
 - policy: "{loadBalancer: {simple: UNSPECIFIED}}"
-  made: {lb_policy: LEAST_REQUEST, http: {}, outlier_detection: null}
+  fields: {lb_policy: LEAST_REQUEST, http: {}, outlier_detection: null}
 - policy: "{loadBalancer: {simple: RANDOM}}"
-  made: {lb_policy: RANDOM}
+  fields: {lb_policy: RANDOM}
 - policy: "{loadBalancer: {simple: LEAST_CONN}}"
-  made: {lb_policy: LEAST_REQUEST}
+  fields: {lb_policy: LEAST_REQUEST}
 - policy: "{loadBalancer: {simple: ROUND_ROBIN, warmup: {duration: 30s, minimumPercent: 20}}}"
-  made:
+  fields:
     # The default of Envoy's enum, which is round robin.
     lb_policy: null
     round_robin_lb_config:
       slow_start_config: {slow_start_window: 30s, min_weight_percent: {value: 20.0}}
 - policy: "{loadBalancer: {warmupDurationSecs: 9s}}"
-  made:
+  fields:
     least_request_lb_config:
       slow_start_config: {slow_start_window: 9s, min_weight_percent: {value: 10.0}}
 - policy: "{loadBalancer: {consistentHash: {httpHeaderName: x}}}"
-  made: {lb_policy: RING_HASH, ring_hash_lb_config: {minimum_ring_size: '1024'}}
+  fields: {lb_policy: RING_HASH, ring_hash_lb_config: {minimum_ring_size: '1024'}}
 - policy: "{loadBalancer: {consistentHash: {httpHeaderName: x, minimumRingSize: 9}}}"
-  made: {lb_policy: RING_HASH, ring_hash_lb_config: {minimum_ring_size: '9'}}
+  fields: {lb_policy: RING_HASH, ring_hash_lb_config: {minimum_ring_size: '9'}}
 - policy: "{loadBalancer: {consistentHash: {httpHeaderName: x, ringHash: {}}}}"
-  made: {lb_policy: RING_HASH, ring_hash_lb_config: null}
+  fields: {lb_policy: RING_HASH, ring_hash_lb_config: null}
 - policy: "{loadBalancer: {consistentHash: {httpHeaderName: x, maglev: {tableSize: 11}}}}"
-  made: {lb_policy: MAGLEV, maglev_lb_config: {table_size: '11'}}
+  fields: {lb_policy: MAGLEV, maglev_lb_config: {table_size: '11'}}
 - policy: "{loadBalancer: {localityLbSetting: {distribute: [{from: '*', to: {r1: 100}}]}}}"
-  made: {common_lb_config: {locality_weighted_lb_config: {}}}
+  fields: {common_lb_config: {locality_weighted_lb_config: {}}}
 - policy: "{connectionPool: {tcp: {maxConnections: 3, connectTimeout: 250ms}}}"
-  made: {limits: {max_connections: 3, max_requests: 4294967295}, connect_timeout: 0.250s}
+  fields: {limits: {max_connections: 3, max_requests: 4294967295}, connect_timeout: 0.250s}
 - policy: >-
     {connectionPool: {http: {http1MaxPendingRequests: 1, http2MaxRequests: 2, maxRetries: 3}}}
-  made: {limits: {max_pending_requests: 1, max_requests: 2, max_retries: 3}, http: {}}
+  fields: {limits: {max_pending_requests: 1, max_requests: 2, max_retries: 3}, http: {}}
 - policy: "{connectionPool: {tcp: {tcpKeepalive: {probes: 3, time: 7s, interval: 2s}}}}"
-  made:
+  fields:
     upstream_connection_options:
       tcp_keepalive: {keepalive_probes: 3, keepalive_time: 7, keepalive_interval: 2}
 - policy: "{connectionPool: {tcp: {idleTimeout: 3s, maxConnectionDuration: 1h}}}"
-  made:
+  fields:
     http:
       common_http_protocol_options: {idle_timeout: 3s, max_connection_duration: 3600s}
       explicit_http_config: {http_protocol_options: {}}
 - policy: "{connectionPool: {tcp: {idleTimeout: 3s}, http: {idleTimeout: 5s}}}"
-  made: {http: {common_http_protocol_options: {idle_timeout: 5s}}}
+  fields: {http: {common_http_protocol_options: {idle_timeout: 5s}}}
 - policy: "{connectionPool: {http: {maxRequestsPerConnection: 1}}}"
-  made: {http: {common_http_protocol_options: {max_requests_per_connection: 1}}}
+  fields: {http: {common_http_protocol_options: {max_requests_per_connection: 1}}}
 - policy: "{connectionPool: {http: {h2UpgradePolicy: UPGRADE, maxConcurrentStreams: 7}}}"
-  made:
+  fields:
     http: {explicit_http_config: {http2_protocol_options: {max_concurrent_streams: 7}}}
 - policy: "{connectionPool: {http: {useClientProtocol: true}}}"
-  made: {http: {use_downstream_protocol_config: {http_protocol_options: {}}}}
+  fields: {http: {use_downstream_protocol_config: {http_protocol_options: {}}}}
 - policy: "{connectionPool: {http: {http2KeepAlive: {interval: 9s, timeout: 2s}}}}"
   port: 81
-  made:
+  fields:
     http:
       explicit_http_config:
         http2_protocol_options: {connection_keepalive: {interval: 9s, timeout: 2s}}
 - policy: "{retryBudget: {}}"
-  made:
+  fields:
     limits: {retry_budget: {budget_percent: {value: 20.0}, min_retry_concurrency: 3}}
 - policy: "{outlierDetection: {}}"
-  made:
+  fields:
     outlier_detection: {enforcing_success_rate: 0, consecutive_5xx: null}
     common_lb_config: {healthy_panic_threshold: {}}
 - policy: "{outlierDetection: {consecutive5xxErrors: 0, consecutiveGatewayErrors: 4}}"
-  made:
+  fields:
     outlier_detection:
       enforcing_consecutive_5xx: 0
       consecutive_gateway_failure: 4
@@ -114,7 +114,7 @@ CASES = """
 - policy: >-
     {outlierDetection: {interval: 1s, baseEjectionTime: 10m, maxEjectionPercent: 7,
     minHealthPercent: 20}}
-  made:
+  fields:
     outlier_detection:
       interval: 1s
       base_ejection_time: 600s
@@ -123,7 +123,7 @@ CASES = """
     common_lb_config: {healthy_panic_threshold: {value: 20.0}}
 - policy: >-
     {outlierDetection: {splitExternalLocalOriginErrors: true, consecutiveLocalOriginFailures: 2}}
-  made:
+  fields:
     outlier_detection:
       split_external_local_origin_errors: true
       consecutive_local_origin_failure: 2
@@ -136,9 +136,9 @@ CASES = """
 def test_a_setting_makes_these_fields_of_the_cluster(model_of: Build, case: dict[str, Any]) -> None:
     model = model_of(SERVICE, policy(case["policy"]))
 
-    made = cluster(model, case.get("port", 80))
+    fields = cluster(model, case.get("port", 80))
 
-    assert part(made, case["made"]) == case["made"]
+    assert part(fields, case["fields"]) == case["fields"]
 
 
 def test_a_subsets_tls_decides_for_the_subset(model_of: Build) -> None:
@@ -153,9 +153,9 @@ def test_a_subsets_tls_decides_for_the_subset(model_of: Build) -> None:
     )
 
     for subset in ("", "v1"):
-        made = cluster(model, subset=subset)
-        assert "transport_socket" not in made
-        assert "transport_socket_matches" not in made
+        fields = cluster(model, subset=subset)
+        assert "transport_socket" not in fields
+        assert "transport_socket_matches" not in fields
     context = cluster(model, subset="own")["transport_socket"]["typed_config"]
     assert context["sni"] == f"outbound_.80_.own_.{HOST}"
     metadata = cluster(model, subset="own")["metadata"]["filter_metadata"]["istio"]
@@ -174,15 +174,15 @@ def test_settings_of_the_mesh_hold_where_no_rule_has_any(model_of: Build) -> Non
     )
     own = policy("{connectionPool: {tcp: {tcpKeepalive: {probes: 2}}}}")
 
-    made = cluster(model_of(SERVICE, mesh))
-    assert made["connect_timeout"] == "3s"
-    assert made["limits"]["max_retries"] == 5
-    assert "http2_protocol_options" in made["http"]["explicit_http_config"]
-    assert made["alt_stat_name"] == "s.b_http_;"
-    keepalive = made["upstream_connection_options"]["tcp_keepalive"]
+    fields = cluster(model_of(SERVICE, mesh))
+    assert fields["connect_timeout"] == "3s"
+    assert fields["limits"]["max_retries"] == 5
+    assert "http2_protocol_options" in fields["http"]["explicit_http_config"]
+    assert fields["alt_stat_name"] == "s.b_http_;"
+    keepalive = fields["upstream_connection_options"]["tcp_keepalive"]
     assert keepalive == {"keepalive_probes": 9, "keepalive_time": 8}
 
-    made = cluster(model_of(SERVICE, mesh, own))
-    assert made["limits"]["max_retries"] == 4294967295
-    keepalive = made["upstream_connection_options"]["tcp_keepalive"]
+    fields = cluster(model_of(SERVICE, mesh, own))
+    assert fields["limits"]["max_retries"] == 4294967295
+    keepalive = fields["upstream_connection_options"]["tcp_keepalive"]
     assert keepalive == {"keepalive_probes": 2, "keepalive_time": 8}

@@ -18,8 +18,8 @@ def test_service_that_is_looked_up_has_one_even_if_no_endpoint_takes_mutual_tls(
     model_of: Callable[..., MeshModel],
 ) -> None:
     model = model_of(entry("s", FIELDS, namespace="b"))
-    (made,) = sni_clusters(model.services[0], None, model)
-    assert made.name == "outbound_.80_._.s.b.svc.cluster.local"
-    assert made.type == Cluster.STATIC
-    assert not made.load_assignment.endpoints
-    assert not made.HasField("typed_dns_resolver_config")
+    (cluster,) = sni_clusters(model.services[0], None, model)
+    assert cluster.name == "outbound_.80_._.s.b.svc.cluster.local"
+    assert cluster.type == Cluster.STATIC
+    assert not cluster.load_assignment.endpoints
+    assert not cluster.HasField("typed_dns_resolver_config")

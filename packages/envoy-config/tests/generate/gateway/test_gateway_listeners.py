@@ -34,8 +34,8 @@ def mesh_config(**spec: Any) -> str:
 
 
 def listeners(model: MeshModel, proxy: Proxy | None = None) -> dict[str, Any]:
-    made = as_json(PushContext(model).listeners(proxy or router()))
-    return {each["name"]: each for each in made}
+    resources = as_json(PushContext(model).listeners(proxy or router()))
+    return {each["name"]: each for each in resources}
 
 
 def tls_of(model: MeshModel) -> dict[str, Any]:
@@ -247,7 +247,7 @@ def test_router_of_a_service_listens_on_its_target_port(model_of: Build) -> None
     assert list(listeners(model, router("10.0.0.7", UNPRIVILEGED_POD="true"))) == []
 
 
-def test_connections_of_each_server_are_told_apart(model_of: Build) -> None:
+def test_connections_of_each_server_are_distinguished(model_of: Build) -> None:
     secure = {"mode": "SIMPLE", "credentialName": "a"}
     model = model_of(
         service("10.0.0.1", protocol="TCP"),

@@ -1,19 +1,21 @@
-"""Rules of AuthorizationPolicies as RBAC: each field, each way to write a value, each place."""
+"""Rules of AuthorizationPolicies as RBAC: each field, each way to write a value, each point."""
 
 from typing import Any
 
 import pytest
 from google.protobuf.json_format import MessageToDict
 
-from envoy_config.generate.policies._rbac_rules import Meaning, Place, rbac_policy
+from envoy_config.generate.policies._rbac_rules import EnforcementPoint, Meaning, rbac_policy
 from istio_config.kinds.authorization_policy import Rule
 from mesh_configfile.shapes import decode
 
 ANY = {"any": True}
 
 
-def made(rule: Any, *, allows: bool = True, place: Place = Place.REQUESTS_OF_ENVOY) -> Any:
-    meaning = Meaning("shop", ("mesh.example", "old.example", "cluster.local"), allows, place)
+def policy_of(
+    rule: Any, *, allows: bool = True, point: EnforcementPoint = EnforcementPoint.REQUESTS_OF_ENVOY
+) -> Any:
+    meaning = Meaning("shop", ("mesh.example", "old.example", "cluster.local"), allows, point)
     policy = rbac_policy(decode(rule, Rule), meaning)
     return None if policy is None else MessageToDict(policy)
 
@@ -141,12 +143,12 @@ SOURCES: dict[str, tuple[str, list[str], Any]] = {
 @pytest.mark.parametrize("case", SOURCES)
 def test_each_field_of_a_source_is_a_principal_and_its_opposite_none(case: str) -> None:
     field, given, wanted = SOURCES[case]
-    assert made({"from": [{"source": {field: given}}]}) == {
+    assert policy_of({"from": [{"source": {field: given}}]}) == {
         "permissions": [ANY],
         "principals": [wanted],
     }
     opposite = f"not{field[0].upper()}{field[1:]}"
-    assert made({"from": [{"source": {opposite: given}}]})["principals"] == [{"notId": wanted}]
+    assert policy_of({"from": [{"source": {opposite: given}}]})["principals"] == [{"notId": wanted}]
 
 
 TEMPLATE = {
@@ -176,12 +178,14 @@ OPERATIONS: dict[str, tuple[str, list[str], Any]] = {
 @pytest.mark.parametrize("case", OPERATIONS)
 def test_each_field_of_an_operation_is_a_permission_and_its_opposite_none(case: str) -> None:
     field, given, wanted = OPERATIONS[case]
-    assert made({"to": [{"operation": {field: given}}]}) == {
+    assert policy_of({"to": [{"operation": {field: given}}]}) == {
         "permissions": [wanted],
         "principals": [ANY],
     }
     opposite = f"not{field[0].upper()}{field[1:]}"
-    assert made({"to": [{"operation": {opposite: given}}]})["permissions"] == [{"notRule": wanted}]
+    assert policy_of({"to": [{"operation": {opposite: given}}]})["permissions"] == [
+        {"notRule": wanted}
+    ]
 
 
 OF_CALLERS: dict[str, tuple[str, str, Any]] = {
@@ -227,11 +231,11 @@ def test_conditions_on_callers_hold_for_each_source(case: str) -> None:
         "from": [{"source": {"principals": ["x/1"]}}, {"source": {"principals": ["x/2"]}}],
         "when": [{"key": key, "values": [value]}],
     }
-    assert made(rule)["principals"] == [
+    assert policy_of(rule)["principals"] == [
         both(named(exact="spiffe://x/1"), wanted),
         both(named(exact="spiffe://x/2"), wanted),
     ]
-    alone = made({"when": [{"key": key, "notValues": [value]}]})
+    alone = policy_of({"when": [{"key": key, "notValues": [value]}]})
     assert alone == {"permissions": [ANY], "principals": [{"notId": wanted}]}
 
 
@@ -264,7 +268,7 @@ def test_conditions_on_what_is_called_hold_for_each_operation(case: str) -> None
         "to": [{"operation": {"ports": ["1"]}}, {"operation": {"ports": ["2"]}}],
         "when": [{"key": key, "values": [value]}],
     }
-    assert made(rule)["permissions"] == [
+    assert policy_of(rule)["permissions"] == [
         {"andRules": {"rules": [{"destinationPort": 1}, wanted]}},
         {"andRules": {"rules": [{"destinationPort": 2}, wanted]}},
     ]
@@ -272,13 +276,13 @@ def test_conditions_on_what_is_called_hold_for_each_operation(case: str) -> None
 
 def test_nested_claims_are_a_path() -> None:
     rule = {"when": [{"key": "request.auth.claims[a][b.c]", "values": ["*"]}]}
-    path = made(rule)["principals"][0]["metadata"]["path"]
+    path = policy_of(rule)["principals"][0]["metadata"]["path"]
     assert path == [{"key": "payload"}, {"key": "a"}, {"key": "b.c"}]
 
 
 def test_values_and_opposites_of_all_fields_have_to_match() -> None:
     source = {"principals": ["x/a*"], "notPrincipals": ["x/ab"], "ipBlocks": ["10.0.0.1"]}
-    assert made({"from": [{"source": source}]})["principals"] == [
+    assert policy_of({"from": [{"source": source}]})["principals"] == [
         both(
             named(prefix="spiffe://x/a"),
             {"notId": named(exact="spiffe://x/ab")},
@@ -288,7 +292,7 @@ def test_values_and_opposites_of_all_fields_have_to_match() -> None:
 
 
 def test_rule_that_says_nothing_matches_all() -> None:
-    assert made({}) == {"permissions": [ANY], "principals": [ANY]}
+    assert policy_of({}) == {"permissions": [ANY], "principals": [ANY]}
 
 
 OF_REQUESTS: dict[str, Any] = {
@@ -307,8 +311,8 @@ def test_where_requests_are_not_known_nothing_is_allowed_by_them_and_more_is_den
     case: str,
 ) -> None:
     rule = OF_REQUESTS[case]
-    assert made(rule, place=Place.CONNECTIONS) is None
-    wider = made(rule, place=Place.CONNECTIONS, allows=False)
+    assert policy_of(rule, point=EnforcementPoint.CONNECTIONS) is None
+    wider = policy_of(rule, point=EnforcementPoint.CONNECTIONS, allows=False)
     assert wider == {"permissions": [ANY], "principals": [ANY]}
 
 
@@ -317,7 +321,7 @@ def test_of_a_rule_that_denies_connections_what_is_known_stays() -> None:
         "from": [{"source": {"principals": ["x/a"], "requestPrincipals": ["*"]}}],
         "to": [{"operation": {"ports": ["80"], "paths": ["/a"]}}],
     }
-    assert made(rule, place=Place.CONNECTIONS, allows=False) == {
+    assert policy_of(rule, point=EnforcementPoint.CONNECTIONS, allows=False) == {
         "permissions": [{"destinationPort": 80}],
         "principals": [named(exact="spiffe://x/a")],
     }
@@ -332,6 +336,6 @@ UNKNOWN_TO_GRPC: dict[str, Any] = {
 @pytest.mark.parametrize("case", UNKNOWN_TO_GRPC)
 def test_what_grpc_would_refuse_is_left_out_so_that_no_more_is_allowed(case: str) -> None:
     rule = UNKNOWN_TO_GRPC[case]
-    assert made(rule, place=Place.PROXYLESS) is None
-    wider = made(rule, place=Place.PROXYLESS, allows=False)
+    assert policy_of(rule, point=EnforcementPoint.PROXYLESS) is None
+    wider = policy_of(rule, point=EnforcementPoint.PROXYLESS, allows=False)
     assert wider == {"permissions": [ANY], "principals": [ANY]}

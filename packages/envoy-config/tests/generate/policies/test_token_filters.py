@@ -16,10 +16,10 @@ MISSING: Any = {"allowMissing": {}}
 
 def filter_of(*rules: Any, at_gateway: bool = False) -> dict[str, Any]:
     issuers = tuple(Issuer(decode(each, JwtRule), f"keys {at}") for at, each in enumerate(rules))
-    (made,) = token_filters(Tokens(issuers), at_gateway=at_gateway)
-    assert made.name == "envoy.filters.http.jwt_authn"
+    (http_filter,) = token_filters(Tokens(issuers), at_gateway=at_gateway)
+    assert http_filter.name == "envoy.filters.http.jwt_authn"
     config = jwt_pb2.JwtAuthentication()
-    assert made.typed_config.Unpack(config)
+    assert http_filter.typed_config.Unpack(config)
     return dict(MessageToDict(config))
 
 
@@ -67,9 +67,9 @@ def test_routes_are_chosen_anew_after_the_token_at_gateways_alone() -> None:
 
 
 def test_token_of_one_issuer_is_right_or_missing() -> None:
-    made = filter_of({"issuer": "a"})
-    assert made["bypassCorsPreflight"] is True
-    assert made["rules"] == [
+    config = filter_of({"issuer": "a"})
+    assert config["bypassCorsPreflight"] is True
+    assert config["rules"] == [
         {
             "match": {"prefix": "/"},
             "requires": {"requiresAny": {"requirements": [{"providerName": "origins-0"}, MISSING]}},

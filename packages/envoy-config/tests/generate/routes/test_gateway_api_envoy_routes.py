@@ -25,7 +25,7 @@ class AnyTarget(dict[Any, Target]):
         return Target(f"outbound|{key.port_number}||{key.host}")
 
 
-def made(path: str, backend: str = "{name: cart, port: 80}") -> dict[str, Any]:
+def route_of(path: str, backend: str = "{name: cart, port: 80}") -> dict[str, Any]:
     found = virtual_services_of(GATEWAY % (path, backend))[0]
     (route,) = http_routes(
         found, RoutePlace(80, found.gateways[0]), AnyTarget(), default_retries=None
@@ -44,13 +44,13 @@ def made(path: str, backend: str = "{name: cart, port: 80}") -> dict[str, Any]:
 def test_prefixes_are_of_whole_path_elements(
     path: str, wanted: dict[str, str], operation: str
 ) -> None:
-    route = made(path)
+    route = route_of(path)
     assert route["match"] == wanted
     assert route["decorator"]["operation"] == f"cart.shop.svc.cluster.local:80{operation}"
 
 
 def test_requests_for_a_cluster_that_is_not_there_are_answered_with_500() -> None:
-    route = made("{value: /}", "{name: cart, port: 80}, {name: gone, port: 80}")["route"]
+    route = route_of("{value: /}", "{name: cart, port: 80}, {name: gone, port: 80}")["route"]
     assert route["cluster_not_found_response_code"] == "INTERNAL_SERVER_ERROR"
     assert [each["name"] for each in route["weighted_clusters"]["clusters"]] == [
         "outbound|80||cart.shop.svc.cluster.local",

@@ -35,7 +35,7 @@ PLAIN = {
 }
 
 
-def made(http: str, place: RoutePlace | None = None) -> list[dict[str, Any]]:
+def routes_of(http: str, place: RoutePlace | None = None) -> list[dict[str, Any]]:
     """Return the routes of a list of HTTP routes in YAML."""
     text = "{hosts: [r], gateways: [mesh, g], http: [" + http.replace("%s", ROUTE) + "]}"
     (virtual_service,) = model_of(document("VirtualService", "v", text)).virtual_services.all
@@ -49,7 +49,7 @@ def made(http: str, place: RoutePlace | None = None) -> list[dict[str, Any]]:
 
 
 def only(http: str, place: RoutePlace | None = None) -> dict[str, Any]:
-    (found,) = made(http, place)
+    (found,) = routes_of(http, place)
     return found
 
 
@@ -285,7 +285,7 @@ FAULTS: dict[str, object] = {
 
 
 @pytest.mark.parametrize(("fault", "wanted"), FAULTS.items())
-def test_faults_are_made_by_the_fault_filter(fault: str, wanted: dict[str, object]) -> None:
+def test_faults_are_injected_by_the_fault_filter(fault: str, wanted: dict[str, object]) -> None:
     settings = only("{%s, fault: " + fault + "}")["typedPerFilterConfig"]
     found = settings["envoy.filters.http.fault"]
 
@@ -361,7 +361,7 @@ PLACES: dict[str, tuple[RoutePlace, list[str]]] = {
 
 @pytest.mark.parametrize(("place", "wanted"), PLACES.values(), ids=PLACES)
 def test_matches_are_for_certain_proxies_and_ports(place: RoutePlace, wanted: list[str]) -> None:
-    found = made(
+    found = routes_of(
         "{name: l, match: [{uri: {prefix: /a}, sourceLabels: {app: w}}], %s},"
         "{name: n, match: [{uri: {prefix: /a}, sourceNamespace: b}], %s},"
         "{name: p, match: [{uri: {prefix: /a}, port: 81}], %s},"
@@ -379,10 +379,10 @@ def test_matches_are_for_certain_proxies_and_ports(place: RoutePlace, wanted: li
 
 
 def test_nothing_comes_after_a_route_that_takes_everything() -> None:
-    found = made("{name: a, match: [{uri: {prefix: /a}}, {port: 80}], %s}, {name: b, %s}")
+    found = routes_of("{name: a, match: [{uri: {prefix: /a}}, {port: 80}], %s}, {name: b, %s}")
 
     assert [each["name"] for each in found] == ["a", "a"]
 
 
 def test_what_applies_nowhere_makes_no_route() -> None:
-    assert made("{match: [{port: 81}], %s}") == []
+    assert routes_of("{match: [{port: 81}], %s}") == []

@@ -58,7 +58,7 @@ def test_each_server_is_opened_or_left_out_and_never_both(gateways: list[Gateway
 
 
 @given(GATEWAYS)
-def test_connections_of_a_listener_can_be_told_apart(gateways: list[Gateway]) -> None:
+def test_connections_of_a_listener_can_be_distinguished(gateways: list[Gateway]) -> None:
     for listener in plan_router(gateways, target_ports={}).listeners:
         plain = [each for each in listener.servers if not each.is_tls]
         assert len(plain) <= 1 or all(each.is_http for each in plain)

@@ -144,7 +144,7 @@ def test_passed_through_tls_goes_by_the_sni_names_of_tls_routes() -> None:
     assert found.left_out == ()
 
 
-def test_sni_names_that_are_taken_are_left_out_and_told() -> None:
+def test_sni_names_that_are_taken_are_left_out_and_reported() -> None:
     def routes(name: str, *sni: str) -> Bound:
         return virtual_service(
             name,

@@ -1,4 +1,4 @@
-"""What is told of gateways that is configured and unreachable."""
+"""What is configured of gateways and unreachable is reported."""
 
 import pytest
 
@@ -50,13 +50,13 @@ def server(*hosts: str, protocol: str = "HTTP", **tls: object) -> Server:
     return Server(port=port, hosts=hosts, tls=settings)
 
 
-def told(*objects: ConfigObject) -> list[tuple[str, str, str]]:
+def reported(*objects: ConfigObject) -> list[tuple[str, str, str]]:
     model = build_model(Facts(snapshot=snapshot_of([FileContent(objects=objects)])))
     return [(each.file, each.field, each.message) for each in unreachable(model)]
 
 
-def test_server_that_has_no_place_is_told_with_its_gateway() -> None:
-    found = told(
+def test_server_that_has_no_place_is_reported_with_its_gateway() -> None:
+    found = reported(
         item(GatewaySpec(servers=(server("*"),), selector={"a": "b"}), "first"),
         item(GatewaySpec(servers=(server("*", protocol="TCP"),), selector={"a": "b"}), "second"),
         item(GatewaySpec(servers=(server("*", protocol="TCP"),), selector={"c": "d"}), "third"),
@@ -71,14 +71,14 @@ def test_server_that_has_no_place_is_told_with_its_gateway() -> None:
 
 
 def test_gateway_for_every_router_takes_the_place_at_each() -> None:
-    found = told(
+    found = reported(
         item(GatewaySpec(servers=(server("*"),)), "a-all"),
         item(GatewaySpec(servers=(server("*", protocol="TCP"),), selector={"c": "d"}), "b-some"),
     )
     assert [file for file, _, _ in found] == ["b-some.yaml"]
 
 
-def test_certificate_that_no_namespace_has_is_told() -> None:
+def test_certificate_that_no_namespace_has_is_reported() -> None:
     mode = TlsMode.SIMPLE
     secure = GatewaySpec(
         servers=(
@@ -87,7 +87,7 @@ def test_certificate_that_no_namespace_has_is_told() -> None:
         ),
         selector={"istio": "gw"},
     )
-    found = told(item(secure, "gw"), item(SecretFields(), "there", "elsewhere"), router())
+    found = reported(item(secure, "gw"), item(SecretFields(), "there", "elsewhere"), router())
     assert [field for _, field, _ in found] == ["spec.servers[1].tls.credentialName"]
     assert 'there is no Secret "missing"' in found[0][2]
 
@@ -98,7 +98,7 @@ def router(account: str = "gw", namespace: str = "elsewhere", label: str = "gw")
 
 
 @pytest.mark.parametrize(
-    ("known", "is_told"),
+    ("known", "is_reported"),
     [
         ((), True),
         ((router(),), False),
@@ -107,29 +107,29 @@ def router(account: str = "gw", namespace: str = "elsewhere", label: str = "gw")
         ((router(label="other"),), True),
     ],
 )
-def test_certificate_that_no_router_is_known_for_is_told(
+def test_certificate_that_no_router_is_known_for_is_reported(
     known: tuple[ConfigObject, ...],
-    is_told: bool,  # noqa: FBT001
+    is_reported: bool,  # noqa: FBT001
 ) -> None:
     tls = server("a.example", protocol="HTTPS", mode=TlsMode.SIMPLE, credential_name="there")
     gateway = item(GatewaySpec(servers=(tls,), selector={"istio": "gw"}), "gw")
 
-    found = told(gateway, item(SecretFields(), "there", "elsewhere"), *known)
+    found = reported(gateway, item(SecretFields(), "there", "elsewhere"), *known)
 
-    assert bool(found) is is_told
+    assert bool(found) is is_reported
     assert all(
         "no workload that this Gateway selects is known by a service account in elsewhere" in text
         for _, _, text in found
     )
 
 
-def test_virtual_service_that_nothing_comes_to_is_told() -> None:
+def test_virtual_service_that_nothing_comes_to_is_reported() -> None:
     gateway = item(GatewaySpec(servers=(server("*.example", "shop/a.other"),)), "gw")
 
     def bound(name: str, *hosts: str, to: str = "shop/gw", namespace: str = "shop") -> ConfigObject:
         return item(VirtualServiceSpec(hosts=hosts, gateways=("mesh", to)), name, namespace)
 
-    found = told(
+    found = reported(
         gateway,
         bound("fine", "a.example"),
         bound("own", "a.other", to="gw"),
@@ -146,7 +146,7 @@ def test_virtual_service_that_nothing_comes_to_is_told() -> None:
     assert "no server of Gateway shop/gw has a host" in found[1][2]
 
 
-def test_objects_that_others_are_translated_to_are_not_told_of() -> None:
+def test_objects_that_others_are_translated_to_are_not_reported() -> None:
     marked = (("internal.istio.io/route-semantics", "gateway"),)
     spec = VirtualServiceSpec(hosts=("a.example",), gateways=("shop/none",))
-    assert told(item(spec, "translated", annotations=marked)) == []
+    assert reported(item(spec, "translated", annotations=marked)) == []

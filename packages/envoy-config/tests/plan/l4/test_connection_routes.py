@@ -177,7 +177,9 @@ def test_the_first_destination_has_the_settings_of_a_routes_connections(
     assert chain.origin.name == "routes"
 
 
-def test_a_wildcard_service_is_told_by_a_wildcard_sni(services: Mapping[str, Service]) -> None:
+def test_a_wildcard_service_is_recognised_by_a_wildcard_sni(
+    services: Mapping[str, Service],
+) -> None:
     service = services["*.w.x"]
     (chain,) = connection_chains(
         service,

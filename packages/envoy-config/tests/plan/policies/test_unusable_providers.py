@@ -1,4 +1,4 @@
-"""CUSTOM policies whose provider can't be asked are told, with what becomes of requests."""
+"""CUSTOM policies whose provider can't be asked are reported, with what becomes of requests."""
 
 from collections.abc import Callable
 
@@ -65,7 +65,7 @@ TOLD: dict[str, tuple[list[str], str]] = {
 
 
 @pytest.mark.parametrize("case", TOLD)
-def test_provider_that_cannot_be_asked_is_told(
+def test_provider_that_cannot_be_asked_is_reported(
     case: str, model_of: Callable[..., MeshModel]
 ) -> None:
     documents, wanted = TOLD[case]

@@ -109,7 +109,7 @@ def shown(listener: RedirectedListener) -> str:
                 )
             ],
             ["0.0.0.0:90 [10.2.0.0/16 a.x]"],
-            id="a range is told by where a connection was going",
+            id="a range is recognised by where a connection was going",
         ),
         pytest.param(
             [
@@ -117,7 +117,7 @@ def shown(listener: RedirectedListener) -> str:
                 "hosts: ['*.B.x'], ports: [{number: 443, name: https, protocol: HTTPS}]",
             ],
             ["0.0.0.0:443 [a.x a.x; *.b.x *.b.x]"],
-            id="TLS services without addresses are told by SNI",
+            id="TLS services without addresses are distinguished by SNI",
         ),
         pytest.param(
             [
@@ -135,7 +135,7 @@ def shown(listener: RedirectedListener) -> str:
                 "hosts: [b.x], ports: [{number: 80, name: http, protocol: HTTP}]",
             ],
             ["0.0.0.0:80 [http? 80; all a.x]"],
-            id="HTTP and TCP of one port are told by the first bytes",
+            id="HTTP and TCP of one port are distinguished by the first bytes",
         ),
         pytest.param(
             [
@@ -217,7 +217,7 @@ def test_services_get_the_listeners_that_their_addresses_and_protocols_ask_for(
         ),
     ],
 )
-def test_a_service_that_loses_connections_to_an_older_one_is_told(
+def test_a_service_that_loses_connections_to_an_older_one_is_reported(
     model_of: Build, entries: list[str], wanted: list[str], lost: list[str]
 ) -> None:
     model = model_of(*(entry(f"e{number}", each) for number, each in enumerate(entries)))
@@ -377,7 +377,7 @@ def test_no_place_and_no_match_stands_twice_and_no_service_is_lost_in_silence(
         if isinstance(chain, TcpChain)
         for cluster in chain.target.clusters
     }
-    told = {each.host for each in plan.conflicts}
+    reported = {each.host for each in plan.conflicts}
     for service in services:
         if not service.ports[0].protocol.is_http:
-            assert service.host in reached | told
+            assert service.host in reached | reported

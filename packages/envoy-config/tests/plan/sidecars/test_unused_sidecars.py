@@ -40,7 +40,7 @@ def sidecar(spec: str, *, name: str = "s", namespace: str = "default") -> str:
     )
 
 
-def told(model: MeshModel, *, redirected: bool = True) -> list[str]:
+def messages(model: MeshModel, *, redirected: bool = True) -> list[str]:
     return [str(each).partition(": ")[2] for each in unused_sidecars(model, redirected=redirected)]
 
 
@@ -48,28 +48,30 @@ def told(model: MeshModel, *, redirected: bool = True) -> list[str]:
     "host",
     ["*/web.x", "./web.x", "default/alone.x", "*/*.wild.x", "./*", "nowhere/*", "~/nothing.x"],
 )
-def test_hosts_that_bring_something_in_are_not_told(host: str, model_of: Build) -> None:
-    assert told(model_of(*SERVICES, ROUTE, sidecar(f"{{egress: [{{hosts: ['{host}']}}]}}"))) == []
+def test_hosts_that_bring_something_in_are_not_reported(host: str, model_of: Build) -> None:
+    assert (
+        messages(model_of(*SERVICES, ROUTE, sidecar(f"{{egress: [{{hosts: ['{host}']}}]}}"))) == []
+    )
 
 
 @pytest.mark.parametrize("host", ["*/nothing.x", "other/own.x", "other/web.x", "*/a.wild.x"])
-def test_hosts_that_bring_in_nothing_are_told(host: str, model_of: Build) -> None:
+def test_hosts_that_bring_in_nothing_are_reported(host: str, model_of: Build) -> None:
     model = model_of(*SERVICES, ROUTE, sidecar(f"{{egress: [{{hosts: ['./*', '{host}']}}]}}"))
 
-    (message,) = told(model)
+    (message,) = messages(model)
 
     assert message.startswith(f'spec.egress[0].hosts[1]: "{host}" imports nothing')
 
 
-def test_a_proxy_for_unknown_hosts_that_is_no_service_is_told(model_of: Build) -> None:
+def test_a_proxy_for_unknown_hosts_that_is_no_service_is_reported(model_of: Build) -> None:
     policy = "{mode: ALLOW_ANY, egressProxy: {host: no.x, port: {number: 80}}}"
 
-    (message,) = told(model_of(*SERVICES, sidecar(f"{{outboundTrafficPolicy: {policy}}}")))
+    (message,) = messages(model_of(*SERVICES, sidecar(f"{{outboundTrafficPolicy: {policy}}}")))
 
     assert message.startswith('spec.outboundTrafficPolicy.egressProxy.host: there is no service "')
 
 
-def test_of_two_for_a_whole_namespace_the_younger_is_told(model_of: Build) -> None:
+def test_of_two_for_a_whole_namespace_the_younger_is_reported(model_of: Build) -> None:
     every = "{egress: [{hosts: ['*/*']}]}"
     model = model_of(
         sidecar(every, name="a"),
@@ -78,19 +80,19 @@ def test_of_two_for_a_whole_namespace_the_younger_is_told(model_of: Build) -> No
         sidecar("{workloadSelector: {labels: {a: b}}, egress: [{hosts: ['*/*']}]}", name="c"),
     )
 
-    (message,) = told(model)
+    (message,) = messages(model)
 
     assert message.startswith("metadata.name: no proxy has this one: a (")
 
 
-def test_listeners_for_redirected_connections_are_told_where_there_are_none(
+def test_listeners_for_redirected_connections_are_reported_where_there_are_none(
     model_of: Build,
 ) -> None:
     port = "port: {number: 80, protocol: HTTP}, captureMode: IPTABLES"
     model = model_of(sidecar(f"{{ingress: [{{{port}}}], egress: [{{{port}, hosts: ['*/*']}}]}}"))
 
-    assert told(model) == []
-    assert [each.partition(": ")[0] for each in told(model, redirected=False)] == [
+    assert messages(model) == []
+    assert [each.partition(": ")[0] for each in messages(model, redirected=False)] == [
         "spec.ingress[0].captureMode",
         "spec.egress[0].captureMode",
     ]

@@ -62,8 +62,8 @@ TOLD = {
 
 
 @pytest.mark.parametrize(("documents", "wanted"), TOLD.values(), ids=TOLD)
-def test_what_comes_to_nothing_is_told(documents: list[str], wanted: list[str]) -> None:
+def test_what_comes_to_nothing_is_reported(documents: list[str], wanted: list[str]) -> None:
     problems = unreachable(model_of(SERVICE, *documents))
-    told = [f"{each.field}: {each.message}" for each in problems]
+    messages = [f"{each.field}: {each.message}" for each in problems]
 
-    assert [each[: len(start)] for each, start in zip(told, wanted, strict=True)] == wanted
+    assert [each[: len(start)] for each, start in zip(messages, wanted, strict=True)] == wanted

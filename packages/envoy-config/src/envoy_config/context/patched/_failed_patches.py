@@ -1,4 +1,4 @@
-"""The patches that proxies are served without, each told once in the log."""
+"""The patches that proxies are served without, each reported once in the log."""
 
 import logging
 from collections.abc import Iterable

@@ -19,7 +19,7 @@ from mesh_model import NO_WORKLOAD_RULES, MeshModel
 from xds_server import Resource
 
 
-class Made(NamedTuple):
+class PatchedResource(NamedTuple):
     """A resource after its patches; None if it was removed."""
 
     resource: Resource | None
@@ -63,15 +63,15 @@ class PatchSets:
         found = PatchSets()
         found._rules = model.workload_rules
         live = frozenset(found._rules.of_kind(ENVOY_FILTER))
-        found._by_rule = {rule: made for rule, made in self._by_rule.items() if rule in live}
+        found._by_rule = {rule: own for rule, own in self._by_rule.items() if rule in live}
         patches = found.live
-        found._sets = {key: made for key, made in self._sets.items() if made.is_of(patches)}
+        found._sets = {key: each for key, each in self._sets.items() if each.is_of(patches)}
         return found
 
     @property
     def live(self) -> frozenset[Patch]:
         """The patches of the EnvoyFilters that some proxy has."""
-        return frozenset(each for made in self._by_rule.values() for each in made)
+        return frozenset(each for patches in self._by_rule.values() for each in patches)
 
     @property
     def all(self) -> frozenset[PatchSet]:

@@ -7,7 +7,7 @@ from typing import NamedTuple, TypeVar
 from envoy_config.context._cache import MOST_RESOURCES, Cache
 from envoy_config.context._named import named
 from envoy_config.context.patched._failed_patches import FailedPatches
-from envoy_config.context.patched._patch_sets import Made, PatchSet, PatchSets
+from envoy_config.context.patched._patch_sets import PatchedResource, PatchSet, PatchSets
 from envoy_config.generate._messages import cluster_pb2, listener_pb2, route_pb2
 from envoy_config.patch import _sorts as sorts
 from envoy_config.patch._failures import Failure
@@ -23,8 +23,8 @@ _M = TypeVar("_M", listener_pb2.Listener, cluster_pb2.Cluster, route_pb2.RouteCo
 _MOST_ANSWERS = 10_000
 
 
-_Outcomes = Cache[tuple[object, str, str], Made]
-"""What some patches made of resources, by all that it depends on: side, name and version."""
+_Outcomes = Cache[tuple[object, str, str], PatchedResource]
+"""The outcome of some patches at resources, by all that it depends on: side, name and version."""
 
 
 def _next_outcomes(_key: object, before: _Outcomes | None) -> _Outcomes:
@@ -109,12 +109,14 @@ class Patched:
 
     def _listeners(self, proxy: Proxy, plain: Generated, patches: PatchSet) -> Generated:
         at_gateway = not proxy.is_sidecar
-        made = [self._listener(each, patches, at_gateway=at_gateway) for each in plain.resources]
-        taken = {where for each in made if not each.moved for where in each.addresses}
-        for index, each in enumerate(made):
+        listeners = [
+            self._listener(each, patches, at_gateway=at_gateway) for each in plain.resources
+        ]
+        taken = {where for each in listeners if not each.moved for where in each.addresses}
+        for index, each in enumerate(listeners):
             if each.moved and each.resource is not None:
-                made[index] = self._at_free_addresses(each, plain.resources[index], taken)
-        names = {each.resource.name for each in made if each.resource is not None}
+                listeners[index] = self._at_free_addresses(each, plain.resources[index], taken)
+        names = {each.resource.name for each in listeners if each.resource is not None}
         for patch in patches.added_listeners:
             if not isinstance(patch.value, listener_pb2.Listener):
                 continue
@@ -125,82 +127,95 @@ class Patched:
             if new is not None:
                 names.add(new.name)
                 taken.update(addresses)
-                made.append(Made(new))
-        return _generated(plain, made)
+                listeners.append(PatchedResource(new))
+        return _generated(plain, listeners)
 
     def _clusters(self, proxy: Proxy, plain: Generated, patches: PatchSet) -> Generated:
         at_gateway = not proxy.is_sidecar
-        made = [self._cluster(each, patches, at_gateway=at_gateway) for each in plain.resources]
-        names = {each.resource.name for each in made if each.resource is not None}
+        clusters = [self._cluster(each, patches, at_gateway=at_gateway) for each in plain.resources]
+        names = {each.resource.name for each in clusters if each.resource is not None}
         for patch in patches.added_clusters:
             if isinstance(patch.value, cluster_pb2.Cluster):
                 new = self._added(patch, patch.value, names, None)
                 if new is not None:
                     names.add(new.name)
-                    made.append(Made(new))
-        return _generated(plain, made)
+                    clusters.append(PatchedResource(new))
+        return _generated(plain, clusters)
 
     def _routes(self, proxy: Proxy, plain: Generated, patches: PatchSet) -> Generated:
         ports = () if proxy.is_sidecar else tuple(target_ports(proxy, self._model).items())
         side = sorts.routes_side(ports, at_gateway=not proxy.is_sidecar)
 
-        def make(resource: Resource) -> Made:
+        def make(resource: Resource) -> PatchedResource:
             before = route_pb2.RouteConfiguration.FromString(resource.body)
             outcome = sorts.patched_routes(before, patches.on_routes, side)
-            return _made(resource, before, outcome, patches.on_routes)
+            return _pack(resource, before, outcome, patches.on_routes)
 
-        made = [self._made_of(each, patches, side, partial(make, each)) for each in plain.resources]
-        return _generated(plain, made)
+        configurations = [
+            self._patched_resource(each, patches, side, partial(make, each))
+            for each in plain.resources
+        ]
+        return _generated(plain, configurations)
 
-    def _listener(self, resource: Resource, patches: PatchSet, *, at_gateway: bool) -> Made:
-        def make() -> Made:
+    def _listener(
+        self, resource: Resource, patches: PatchSet, *, at_gateway: bool
+    ) -> PatchedResource:
+        def make() -> PatchedResource:
             before = listener_pb2.Listener.FromString(resource.body)
             some = sorts.for_listener(patches.on_listeners, resource.name)
             outcome = sorts.patched_listener(before, some, at_gateway=at_gateway)
             after = outcome.message if outcome.message is not None else before
-            made = _made(resource, before, outcome, some)
+            patched = _pack(resource, before, outcome, some)
             addresses = tuple(_addresses(after))
             moved = addresses != tuple(_addresses(before))
-            return made._replace(addresses=addresses, moved=moved)
+            return patched._replace(addresses=addresses, moved=moved)
 
-        return self._made_of(resource, patches, at_gateway, make)
+        return self._patched_resource(resource, patches, at_gateway, make)
 
-    def _cluster(self, resource: Resource, patches: PatchSet, *, at_gateway: bool) -> Made:
+    def _cluster(
+        self, resource: Resource, patches: PatchSet, *, at_gateway: bool
+    ) -> PatchedResource:
         some = sorts.for_cluster(patches.on_clusters, resource.name, at_gateway=at_gateway)
         if not some:
-            return Made(resource)
+            return PatchedResource(resource)
 
-        def make() -> Made:
+        def make() -> PatchedResource:
             before = cluster_pb2.Cluster.FromString(resource.body)
-            return _made(resource, before, sorts.patched_cluster(before, some), some)
+            return _pack(resource, before, sorts.patched_cluster(before, some), some)
 
-        return self._made_of(resource, patches, at_gateway, make)
+        return self._patched_resource(resource, patches, at_gateway, make)
 
-    def _made_of(
-        self, resource: Resource, patches: PatchSet, side: object, make: Callable[[], Made]
-    ) -> Made:
+    def _patched_resource(
+        self,
+        resource: Resource,
+        patches: PatchSet,
+        side: object,
+        make: Callable[[], PatchedResource],
+    ) -> PatchedResource:
         outcomes = self._outcomes.renew((patches, resource.type_url), _next_outcomes)
         key = side, resource.name, resource.version
         return self._noted(outcomes.renew(key, lambda _, before: before or make()), resource)
 
-    def _at_free_addresses(self, made: Made, plain: Resource, taken: set[str]) -> Made:
+    def _at_free_addresses(
+        self, listener: PatchedResource, plain: Resource, taken: set[str]
+    ) -> PatchedResource:
         """Return a listener that patches gave other addresses, or as it was if they are taken."""
-        both = taken.intersection(made.addresses)
+        both = taken.intersection(listener.addresses)
         if not both:
-            taken.update(made.addresses)
-            return made
-        for patch in made.applied:
+            taken.update(listener.addresses)
+            return listener
+        for patch in listener.applied:
             if patch.apply_to is ApplyTo.LISTENER:
                 self._fail(patch, plain.name, f"another listener has {', '.join(sorted(both))}")
         before = tuple(_addresses(listener_pb2.Listener.FromString(plain.body)))
         taken.update(before)
-        return Made(plain, addresses=before)
+        return PatchedResource(plain, addresses=before)
 
-    def _noted(self, made: Made, resource: Resource) -> Made:
+    def _noted(self, patched: PatchedResource, resource: Resource) -> PatchedResource:
         """Take note of how patches went at a resource."""
-        if made.applied:
-            self._failed.note(resource.name, made.applied, made.failures)
-        return made
+        if patched.applied:
+            self._failed.note(resource.name, patched.applied, patched.failures)
+        return patched
 
     def _added(
         self,
@@ -223,19 +238,19 @@ class Patched:
         self._failed.note(resource, (patch,), (failure,))
 
 
-def _made(
+def _pack(
     resource: Resource, before: object, outcome: "Outcome[_M]", applied: tuple[Patch, ...]
-) -> Made:
+) -> PatchedResource:
     """Pack an outcome; a resource that no patch changed stays the very one."""
     message = outcome.message
     if message is None:
-        return Made(None, applied, outcome.failures)
+        return PatchedResource(None, applied, outcome.failures)
     packed = resource if message is before else named(message)
-    return Made(packed, applied, outcome.failures)
+    return PatchedResource(packed, applied, outcome.failures)
 
 
-def _generated(plain: Generated, made: Iterable[Made]) -> Generated:
-    resources = tuple(each.resource for each in made if each.resource is not None)
+def _generated(plain: Generated, patched: Iterable[PatchedResource]) -> Generated:
+    resources = tuple(each.resource for each in patched if each.resource is not None)
     same = len(resources) == len(plain.resources) and all(
         new is old for new, old in zip(resources, plain.resources, strict=True)
     )

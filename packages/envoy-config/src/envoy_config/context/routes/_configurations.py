@@ -188,8 +188,8 @@ class Routes:
                     if free := _free((*with_port(domains, number), *bare), taken):
                         name = f"{each.host}:{number}"
                         routes = self._routes(each, number, asked)
-                        made = virtual_host(packed_names(name, free), routes, settings)
-                        found.append((name, made))
+                        packed = virtual_host(packed_names(name, free), routes, settings)
+                        found.append((name, packed))
         return [*_in_order(found), *_unknown(asked, taken)]
 
     def _service_port(self, name: str, asked: _Asked, host: str, number: str) -> Resource | None:
@@ -208,8 +208,8 @@ class Routes:
             if each.found is found
         )
         routes = self._routes(routed, port.number, asked)
-        made = virtual_host(packed_names(name, ["*"]), routes, asked.settings)
-        return _resource(name, [made])
+        packed = virtual_host(packed_names(name, ["*"]), routes, asked.settings)
+        return _resource(name, [packed])
 
     def _routed(self, number: int, asked: _Asked, listener: EgressListener) -> list[RoutedHost]:
         services = services_on(number, listener.services, redirected=asked.scope.redirected)

@@ -114,7 +114,7 @@ class PortHosts:
     """The virtual host of unknown hosts, by the policy, if there is one."""
     index: "PartIndex"
     resource: Resource | None = None
-    """The route configuration of all of them, once it was made."""
+    """The route configuration of all of them, once it was generated."""
 
     @property
     def bodies(self) -> list[bytes]:

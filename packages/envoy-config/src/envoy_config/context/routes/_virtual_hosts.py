@@ -1,4 +1,4 @@
-"""The parts of route configurations: made once, and shared by all configurations that have them."""
+"""The parts of route configurations: generated once, shared by all configurations with them."""
 
 from collections.abc import Set as AbstractSet
 from itertools import compress
@@ -132,8 +132,8 @@ class VirtualHosts:
         targets = http_targets(virtual_service.spec, port, scope)
         key = _RoutesKey(virtual_service, place, tuple(targets.values()))
         if (found := self._routes.peek(key)) is None:
-            made = http_routes(virtual_service, place, targets, default_retries=self._retries)
-            self._routes.put(key, found := packed_routes(made))
+            generated = http_routes(virtual_service, place, targets, default_retries=self._retries)
+            self._routes.put(key, found := packed_routes(generated))
         self._of_scope.put(of_scope, found)
         return found
 

@@ -63,14 +63,14 @@ def _slow_start(balancer: LoadBalancer) -> "_Cluster.SlowStartConfig | None":
     if warmup.duration is None:
         return None
     least = _WARMUP_PERCENT if warmup.minimum_percent is None else warmup.minimum_percent
-    made = _Cluster.SlowStartConfig(
+    slow_start = _Cluster.SlowStartConfig(
         slow_start_window=duration(warmup.duration),
         min_weight_percent=percent_pb2.Percent(value=least),
     )
     if warmup.aggression is not None:
-        made.aggression.CopyFrom(
+        slow_start.aggression.CopyFrom(
             base_pb2.RuntimeDouble(
                 default_value=warmup.aggression, runtime_key="mesh.warmup.aggression"
             )
         )
-    return made
+    return slow_start

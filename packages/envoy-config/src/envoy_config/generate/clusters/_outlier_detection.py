@@ -17,7 +17,7 @@ _ALWAYS, _NEVER = 100, 0
 
 def detect_outliers(cluster: cluster_pb2.Cluster, outlier: OutlierDetection) -> None:
     """Have a cluster leave out endpoints that fail."""
-    made = outlier_detection_pb2.OutlierDetection(
+    detection = outlier_detection_pb2.OutlierDetection(
         enforcing_success_rate=number(_NEVER),
         # Before 1.28 Envoy always ejected a first host, whatever max_ejection_percent was (runtime
         # guard check_mep_on_first_eject). Since then its default of 10 % of fewer than ten hosts
@@ -25,30 +25,32 @@ def detect_outliers(cluster: cluster_pb2.Cluster, outlier: OutlierDetection) -> 
         always_eject_one_host=wrappers_pb2.BoolValue(value=True),
     )
     if (errors := outlier.consecutive_5xx_errors) is not None:
-        made.enforcing_consecutive_5xx.CopyFrom(number(_ALWAYS if errors else _NEVER))
+        detection.enforcing_consecutive_5xx.CopyFrom(number(_ALWAYS if errors else _NEVER))
         if errors:
-            made.consecutive_5xx.CopyFrom(number(errors))
+            detection.consecutive_5xx.CopyFrom(number(errors))
     if (errors := outlier.consecutive_gateway_errors) is not None:
-        made.enforcing_consecutive_gateway_failure.CopyFrom(number(_ALWAYS if errors else _NEVER))
+        detection.enforcing_consecutive_gateway_failure.CopyFrom(
+            number(_ALWAYS if errors else _NEVER)
+        )
         if errors:
-            made.consecutive_gateway_failure.CopyFrom(number(errors))
+            detection.consecutive_gateway_failure.CopyFrom(number(errors))
     if outlier.interval is not None:
-        made.interval.CopyFrom(duration(outlier.interval))
+        detection.interval.CopyFrom(duration(outlier.interval))
     if outlier.base_ejection_time is not None:
-        made.base_ejection_time.CopyFrom(duration(outlier.base_ejection_time))
+        detection.base_ejection_time.CopyFrom(duration(outlier.base_ejection_time))
         if outlier.base_ejection_time > 300:
-            # Envoy's longest ejection is 300 s unless told otherwise, and never below the base.
-            made.max_ejection_time.CopyFrom(duration(outlier.base_ejection_time))
+            # Envoy's longest ejection is 300 s unless set otherwise, and never below the base.
+            detection.max_ejection_time.CopyFrom(duration(outlier.base_ejection_time))
     if outlier.max_ejection_percent:
-        made.max_ejection_percent.CopyFrom(number(outlier.max_ejection_percent))
+        detection.max_ejection_percent.CopyFrom(number(outlier.max_ejection_percent))
     if outlier.split_external_local_origin_errors:
-        made.split_external_local_origin_errors = True
-        made.enforcing_local_origin_success_rate.CopyFrom(number(_NEVER))
+        detection.split_external_local_origin_errors = True
+        detection.enforcing_local_origin_success_rate.CopyFrom(number(_NEVER))
         if outlier.consecutive_local_origin_failures:
             failures = outlier.consecutive_local_origin_failures
-            made.consecutive_local_origin_failure.CopyFrom(number(failures))
-            made.enforcing_consecutive_local_origin_failure.CopyFrom(number(_ALWAYS))
-    cluster.outlier_detection.CopyFrom(made)
+            detection.consecutive_local_origin_failure.CopyFrom(number(failures))
+            detection.enforcing_consecutive_local_origin_failure.CopyFrom(number(_ALWAYS))
+    cluster.outlier_detection.CopyFrom(detection)
     cluster.common_lb_config.healthy_panic_threshold.value = outlier.min_health_percent
 
 

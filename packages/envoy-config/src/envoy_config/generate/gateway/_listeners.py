@@ -63,7 +63,7 @@ def gateway_listener(
     bound = (listener.address.bind,) if listener.address.bind else router.addresses
     first, *others = (_address(each, listener.address.port) for each in bound)
     name = names.listener(bound[0], listener.address.port)
-    made = listener_pb2.Listener(
+    message = listener_pb2.Listener(
         name=name,
         address=first,
         additional_addresses=[listener_pb2.AdditionalAddress(address=each) for each in others],
@@ -77,19 +77,19 @@ def gateway_listener(
     settings = ManagerSettings(mesh=model.mesh_config, proxy=router.proxy, policies=filters)
     limit = settings.connections(Side.GATEWAY).listener_per_connection_buffer_limit_bytes
     if limit is not None:
-        made.per_connection_buffer_limit_bytes.CopyFrom(wrappers_pb2.UInt32Value(value=limit))
+        message.per_connection_buffer_limit_bytes.CopyFrom(wrappers_pb2.UInt32Value(value=limit))
     is_grpc_web = any(each.protocol is Protocol.GRPC_WEB for each in listener.servers)
     by_tls = any(each.server.is_tls for each in chains)
     for each in chains:
         chain = _chain(each, name, model, router=router, settings=settings, is_grpc_web=is_grpc_web)
         if by_tls and not each.server.is_tls:
             chain.filter_chain_match.transport_protocol = "raw_buffer"
-        made.filter_chains.append(chain)
+        message.filter_chains.append(chain)
     if router.topology.proxy_protocol is not None:
-        made.listener_filters.append(proxy_protocol())
+        message.listener_filters.append(proxy_protocol())
     if by_tls:
-        made.listener_filters.append(tls_inspector())
-    return made
+        message.listener_filters.append(tls_inspector())
+    return message
 
 
 def _chain(
@@ -103,7 +103,7 @@ def _chain(
 ) -> listener_components_pb2.FilterChain:
     server = chain.server
     if chain.target is not None:
-        made = tcp_chain(
+        filter_chain = tcp_chain(
             TcpChain(target=chain.target, server_names=chain.server_names, origin=chain.origin),
             model,
             router.proxy,
@@ -120,20 +120,20 @@ def _chain(
             topology=router.topology,
             is_grpc_web=is_grpc_web and not server.is_tls,
         )
-        made = listener_components_pb2.FilterChain(filters=[manager])
-        made.filter_chain_match.server_names.extend(chain.server_names)
+        filter_chain = listener_components_pb2.FilterChain(filters=[manager])
+        filter_chain.filter_chain_match.server_names.extend(chain.server_names)
     if chain.from_mesh:
-        made.filter_chain_match.application_protocols.extend(MESH_ALPN)
+        filter_chain.filter_chain_match.application_protocols.extend(MESH_ALPN)
     if server.ends_tls and server.server.tls is not None:
-        made.transport_socket.CopyFrom(
+        filter_chain.transport_socket.CopyFrom(
             server_socket(
                 server.server.tls,
                 trust_domains=model.trust_domains,
                 defaults=model.mesh_config.tls_defaults,
             )
         )
-    made.transport_socket_connect_timeout.CopyFrom(duration(_HANDSHAKE_TIMEOUT_S))
-    return made
+    filter_chain.transport_socket_connect_timeout.CopyFrom(duration(_HANDSHAKE_TIMEOUT_S))
+    return filter_chain
 
 
 def _address(bind: str, port: int) -> address_pb2.Address:

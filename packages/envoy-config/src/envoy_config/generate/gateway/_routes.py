@@ -67,7 +67,7 @@ def gateway_routes(
     """Return the route configuration of some servers, serialised; of none, an empty one.
 
     bound: the VirtualServices that are bound to a Gateway (`namespace/name`), in their order.
-    counts_attempts: upstreams are told how often a request was tried.
+    counts_attempts: upstreams are sent how often a request was tried.
     """
     if not servers:
         return route_configuration(name, ())

@@ -109,7 +109,7 @@ def redirected_outbound(
     where = address(listener.bind, listener.port)
     if path is not None:
         where = address_pb2.Address(pipe=address_pb2.Pipe(path=path))
-    made = listener_pb2.Listener(
+    message = listener_pb2.Listener(
         name=name,
         address=where,
         additional_addresses=_additional(listener.further, listener.port),
@@ -118,44 +118,46 @@ def redirected_outbound(
         access_log=refused_connection_logs(model.mesh_config, proxy, inbound=False),
     )
     if listener.is_bound:
-        made.enable_reuse_port.CopyFrom(_FALSE)
-        made.max_connections_to_accept_per_socket_event.CopyFrom(wrappers_pb2.UInt32Value(value=1))
+        message.enable_reuse_port.CopyFrom(_FALSE)
+        message.max_connections_to_accept_per_socket_event.CopyFrom(
+            wrappers_pb2.UInt32Value(value=1)
+        )
     else:
-        made.bind_to_port.CopyFrom(_FALSE)
-    _add_chains(made, listener, model, proxy)
+        message.bind_to_port.CopyFrom(_FALSE)
+    _add_chains(message, listener, model, proxy)
     timeout = 0.0
     if any(isinstance(each, TcpChain) and each.needs_sni for each in listener.chains):
-        made.listener_filters.append(tls_inspector())
-    if any(each.filter_chain_match.application_protocols for each in made.filter_chains):
-        made.listener_filters.append(http_inspector())
+        message.listener_filters.append(tls_inspector())
+    if any(each.filter_chain_match.application_protocols for each in message.filter_chains):
+        message.listener_filters.append(http_inspector())
         timeout = model.mesh_config.protocol_detection_timeout
-    made.listener_filters_timeout.CopyFrom(duration(timeout))
-    return made
+    message.listener_filters_timeout.CopyFrom(duration(timeout))
+    return message
 
 
 def _add_chains(
-    made: listener_pb2.Listener,
+    message: listener_pb2.Listener,
     listener: RedirectedListener,
     model: MeshModel,
     proxy: ProxySettings,
 ) -> None:
     for each in listener.chains:
         chain = (
-            _http_chain(each, f"outbound_{made.name}", model, proxy)
+            _http_chain(each, f"outbound_{message.name}", model, proxy)
             if isinstance(each, HttpChain)
             else tcp_chain(each, model, proxy)
         )
         takes_all = not each.detected if isinstance(each, HttpChain) else each.takes_all
         if takes_all and len(listener.chains) > 1:
-            made.default_filter_chain.CopyFrom(chain)
+            message.default_filter_chain.CopyFrom(chain)
         else:
-            made.filter_chains.append(chain)
+            message.filter_chains.append(chain)
     has_rest = any(
         not each.detected if isinstance(each, HttpChain) else each.takes_all
         for each in listener.chains
     )
     if not has_rest:
-        made.default_filter_chain.CopyFrom(
+        message.default_filter_chain.CopyFrom(
             _Chain(name="PassthroughFilterChain", filters=[tcp_proxy(listener.rest, model, proxy)])
         )
 
@@ -169,12 +171,12 @@ def _http_chain(
         ManagerSettings(mesh=model.mesh_config, proxy=proxy),
         is_grpc_web=chain.is_grpc_web,
     )
-    made = _Chain(filters=[manager])
+    filter_chain = _Chain(filters=[manager])
     if chain.detected:
-        made.filter_chain_match.CopyFrom(
+        filter_chain.filter_chain_match.CopyFrom(
             _Match(transport_protocol=PLAIN, application_protocols=plain_http(proxy))
         )
-    return made
+    return filter_chain
 
 
 def _additional(addresses: tuple[str, ...], port: int) -> list[listener_pb2.AdditionalAddress]:

@@ -80,17 +80,17 @@ def tcp_chain(
 ) -> listener_components_pb2.FilterChain:
     """Make a chain with its match; before: filters that stand before its own."""
     filters = [*before, *_filters(chain.target, model, settings)]
-    made = listener_components_pb2.FilterChain(filters=filters)
+    filter_chain = listener_components_pb2.FilterChain(filters=filters)
     if not chain.takes_all:
-        made.filter_chain_match.CopyFrom(
+        filter_chain.filter_chain_match.CopyFrom(
             listener_components_pb2.FilterChainMatch(
                 server_names=chain.server_names,
                 prefix_ranges=[_prefix_range(each) for each in chain.prefixes],
             )
         )
     if chain.origin is not None:
-        made.metadata.CopyFrom(_stems_from(chain.origin))
-    return made
+        filter_chain.metadata.CopyFrom(_stems_from(chain.origin))
+    return filter_chain
 
 
 def mongo_statistics(stat_prefix: str) -> listener_components_pb2.Filter:

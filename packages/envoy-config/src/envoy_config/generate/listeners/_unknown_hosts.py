@@ -51,10 +51,10 @@ def look_hosts_up(
 def _routes(settings: ManagerSettings) -> route_pb2.RouteConfiguration:
     attempts = settings.headers.attempt_count
     host = settings.headers.x_forwarded_host
-    made = unknown_hosts(
+    virtual_host = unknown_hosts(
         names.DYNAMIC_DNS,
         redirected=True,
         forwards_host=host is not None and bool(host.enabled),
         settings=packed_settings(counts_attempts=attempts is None or not attempts.disabled),
     )
-    return route_pb2.RouteConfiguration.FromString(route_configuration(_NAME, [made]))
+    return route_pb2.RouteConfiguration.FromString(route_configuration(_NAME, [virtual_host]))

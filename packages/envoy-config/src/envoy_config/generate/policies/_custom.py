@@ -24,7 +24,7 @@ from envoy_config.generate._messages import (
     http_connection_manager_pb2,
     listener_components_pb2,
 )
-from envoy_config.generate.policies._rbac_rules import Place
+from envoy_config.generate.policies._rbac_rules import EnforcementPoint
 from envoy_config.generate.policies._rbac_values import metadata
 from envoy_config.generate.policies._rules import HTTP_RBAC, NETWORK_RBAC, rules_of
 from envoy_config.plan.policies._authorization import Authorization, Provider
@@ -48,15 +48,15 @@ def custom_http_filters(
     authorization: Authorization, *, proxyless: bool = False
 ) -> tuple[http_connection_manager_pb2.HttpFilter, ...]:
     """Make the filters that ask about requests; programs without a proxy can't ask."""
-    place = Place.PROXYLESS if proxyless else Place.REQUESTS_OF_ENVOY
+    point = EnforcementPoint.PROXYLESS if proxyless else EnforcementPoint.REQUESTS_OF_ENVOY
     if not authorization.of_action(Action.CUSTOM):
         return ()
     if authorization.provider is None or proxyless:
-        denied = http_rbac_pb2.RBAC(rules=_denied(authorization, place))
+        denied = http_rbac_pb2.RBAC(rules=_denying_rules(authorization, point))
         return (http_filter(HTTP_RBAC, denied),)
     provider = authorization.provider
     marking = http_rbac_pb2.RBAC(
-        shadow_rules=_marked(authorization, provider, place), shadow_rules_stat_prefix=_SHADOW
+        shadow_rules=_shadow_rules(authorization, provider, point), shadow_rules_stat_prefix=_SHADOW
     )
     asking = _http_check(provider)
     return (http_filter(HTTP_RBAC, marking), http_filter(HTTP_AUTHZ, asking))
@@ -69,7 +69,7 @@ def custom_network_filters(
     if not authorization.of_action(Action.CUSTOM):
         return ()
     if authorization.provider is None:
-        rules = _denied(authorization, Place.CONNECTIONS)
+        rules = _denying_rules(authorization, EnforcementPoint.CONNECTIONS)
         denied = network_rbac_pb2.RBAC(rules=rules, stat_prefix="tcp.")
         return (network_filter(NETWORK_RBAC, denied),)
     provider = authorization.provider
@@ -77,7 +77,7 @@ def custom_network_filters(
     if not isinstance(authorizer, GrpcAuthorizer):
         return ()
     marking = network_rbac_pb2.RBAC(
-        shadow_rules=_marked(authorization, provider, Place.CONNECTIONS),
+        shadow_rules=_shadow_rules(authorization, provider, EnforcementPoint.CONNECTIONS),
         shadow_rules_stat_prefix=_SHADOW,
         stat_prefix="tcp.",
     )
@@ -91,17 +91,19 @@ def custom_network_filters(
     return (network_filter(NETWORK_RBAC, marking), network_filter(NETWORK_AUTHZ, asking))
 
 
-def _marked(authorization: Authorization, provider: Provider, place: Place) -> rbac_pb2.RBAC:
+def _shadow_rules(
+    authorization: Authorization, provider: Provider, point: EnforcementPoint
+) -> rbac_pb2.RBAC:
     policies = authorization.of_action(Action.CUSTOM)
     return rules_of(
-        rbac_pb2.RBAC.DENY, policies, authorization.trust_domains, place, before=_prefix(provider)
+        rbac_pb2.RBAC.DENY, policies, authorization.trust_domains, point, before=_prefix(provider)
     )
 
 
-def _denied(authorization: Authorization, place: Place) -> rbac_pb2.RBAC:
+def _denying_rules(authorization: Authorization, point: EnforcementPoint) -> rbac_pb2.RBAC:
     policies = authorization.of_action(Action.CUSTOM)
     return rules_of(
-        rbac_pb2.RBAC.DENY, policies, authorization.trust_domains, place, after=_UNUSABLE
+        rbac_pb2.RBAC.DENY, policies, authorization.trust_domains, point, after=_UNUSABLE
     )
 
 
@@ -117,7 +119,7 @@ def _is_marked(filter_name: str, provider: Provider) -> metadata_pb2.MetadataMat
 
 def _http_check(provider: Provider) -> http_authz_pb2.ExtAuthz:
     authorizer = provider.authorizer
-    made = http_authz_pb2.ExtAuthz(
+    check = http_authz_pb2.ExtAuthz(
         transport_api_version=_V3,
         failure_mode_allow=authorizer.fail_open,
         clear_route_cache=authorizer.clear_route_cache,
@@ -125,16 +127,16 @@ def _http_check(provider: Provider) -> http_authz_pb2.ExtAuthz:
     )
     if authorizer.status_on_error:
         code = cast("http_status_pb2.StatusCode.ValueType", int(authorizer.status_on_error))
-        made.status_on_error.CopyFrom(http_status_pb2.HttpStatus(code=code))
+        check.status_on_error.CopyFrom(http_status_pb2.HttpStatus(code=code))
     if authorizer.include_request_body_in_check is not None:
-        made.with_request_body.CopyFrom(_body(authorizer.include_request_body_in_check))
+        check.with_request_body.CopyFrom(_body(authorizer.include_request_body_in_check))
     if isinstance(authorizer, GrpcAuthorizer):
-        made.grpc_service.CopyFrom(_grpc_service(provider, authorizer))
-        return made
-    made.http_service.CopyFrom(_http_service(provider, authorizer))
+        check.grpc_service.CopyFrom(_grpc_service(provider, authorizer))
+        return check
+    check.http_service.CopyFrom(_http_service(provider, authorizer))
     if authorizer.request_headers:
-        made.allowed_headers.CopyFrom(_headers(authorizer.request_headers))
-    return made
+        check.allowed_headers.CopyFrom(_headers(authorizer.request_headers))
+    return check
 
 
 def _grpc_service(provider: Provider, authorizer: GrpcAuthorizer) -> grpc_service_pb2.GrpcService:
@@ -148,16 +150,16 @@ def _grpc_service(provider: Provider, authorizer: GrpcAuthorizer) -> grpc_servic
 
 def _http_service(provider: Provider, authorizer: HttpAuthorizer) -> http_authz_pb2.HttpService:
     uri = f"http://{provider.service.authority}:{authorizer.port}"
-    made = http_authz_pb2.HttpService(path_prefix=authorizer.path_prefix)
-    made.server_uri.uri = uri
-    made.server_uri.cluster = provider.service.cluster
-    made.server_uri.timeout.CopyFrom(duration(authorizer.timeout or _TIMEOUT))
+    service = http_authz_pb2.HttpService(path_prefix=authorizer.path_prefix)
+    service.server_uri.uri = uri
+    service.server_uri.cluster = provider.service.cluster
+    service.server_uri.timeout.CopyFrom(duration(authorizer.timeout or _TIMEOUT))
     added = authorizer.include_additional_headers_in_check
     if added:
-        made.authorization_request.headers_to_add.extend(
+        service.authorization_request.headers_to_add.extend(
             base_pb2.HeaderValue(key=name, value=added[name]) for name in sorted(added)
         )
-    response = made.authorization_response
+    response = service.authorization_response
     for field, names in (
         (response.allowed_upstream_headers, authorizer.headers_to_upstream_on_allow),
         (response.allowed_client_headers, authorizer.headers_to_downstream_on_deny),
@@ -165,7 +167,7 @@ def _http_service(provider: Provider, authorizer: HttpAuthorizer) -> http_authz_
     ):
         if names:
             field.CopyFrom(_headers(names))
-    return made
+    return service
 
 
 def _headers(names: Iterable[str]) -> string_pb2.ListStringMatcher:

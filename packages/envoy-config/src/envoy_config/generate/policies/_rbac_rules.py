@@ -34,8 +34,8 @@ Permission, Principal = rbac_pb2.Permission, rbac_pb2.Principal
 _T = TypeVar("_T", rbac_pb2.Permission, rbac_pb2.Principal)
 
 
-class Place(Flag):
-    """The limits of where a rule is enforced."""
+class EnforcementPoint(Flag):
+    """Where a rule is enforced, and so what it can look at."""
 
     REQUESTS_OF_ENVOY = 0
     CONNECTIONS = auto()
@@ -53,7 +53,7 @@ class Meaning(NamedTuple):
     namespace: str
     trust_domains: Sequence[str]
     allows: bool
-    place: Place = Place.REQUESTS_OF_ENVOY
+    point: EnforcementPoint = EnforcementPoint.REQUESTS_OF_ENVOY
 
 
 class _Unknown(Exception):
@@ -124,7 +124,7 @@ class _Maker:
             operation.methods, operation.not_methods, _one(_method), of_requests=True
         )
         has_templates = any(map(is_template, (*operation.paths, *operation.not_paths)))
-        if has_templates and Place.PROXYLESS in self._meaning.place:
+        if has_templates and EnforcementPoint.PROXYLESS in self._meaning.point:
             self._leave_out()
         else:
             yield from self._fields(
@@ -173,7 +173,7 @@ class _Maker:
         )
 
     def _of_called(self, condition: Condition, key: ConditionKey) -> Iterator[rbac_pb2.Permission]:
-        if key.attribute is Attribute.SNI and Place.PROXYLESS in self._meaning.place:
+        if key.attribute is Attribute.SNI and EnforcementPoint.PROXYLESS in self._meaning.point:
             self._leave_out()
             return iter(())
         makers: dict[Attribute, Callable[[str], rbac_pb2.Permission]] = {
@@ -199,7 +199,7 @@ class _Maker:
         """Yield that one of some values matches, and that none of others does."""
         if not given and not not_given:
             return
-        if of_requests and Place.CONNECTIONS in self._meaning.place:
+        if of_requests and EnforcementPoint.CONNECTIONS in self._meaning.point:
             self._leave_out()
             return
         if given:

@@ -85,25 +85,25 @@ def _default_route(target: Target) -> route_components_pb2.Route:
 def cluster(target: Target, model: MeshModel) -> cluster_pb2.Cluster:
     """Make the cluster of a target, with one transport socket for all of its endpoints."""
     service, port, name = target.service, target.port, target.cluster
-    made = cluster_pb2.Cluster(name=name)
-    apply_policy(made, target.policy)
+    message = cluster_pb2.Cluster(name=name)
+    apply_policy(message, target.policy)
     if not service.is_looked_up:
-        made.type = cluster_pb2.Cluster.DiscoveryType.EDS
-        made.eds_cluster_config.CopyFrom(
+        message.type = cluster_pb2.Cluster.DiscoveryType.EDS
+        message.eds_cluster_config.CopyFrom(
             cluster_pb2.Cluster.EdsClusterConfig(eds_config=from_ads(), service_name=name)
         )
     else:
         # The one type of gRPC's that looks up names; it takes exactly one endpoint (gRFC A37).
-        made.type = cluster_pb2.Cluster.DiscoveryType.LOGICAL_DNS
+        message.type = cluster_pb2.Cluster.DiscoveryType.LOGICAL_DNS
         (endpoint,) = service.endpoints
-        made.load_assignment.CopyFrom(_looked_up(name, endpoint, port))
+        message.load_assignment.CopyFrom(_looked_up(name, endpoint, port))
     if _uses_mutual_tls(target, model):
         tls = target.policy.tls
         peers = tls.subject_alt_names if tls is not None and tls.subject_alt_names else None
-        made.transport_socket.CopyFrom(
+        message.transport_socket.CopyFrom(
             client_socket(peers if peers is not None else expected_peers(service, model))
         )
-    return made
+    return message
 
 
 def _uses_mutual_tls(target: Target, model: MeshModel) -> bool:
@@ -168,10 +168,10 @@ def _locality(
 
 
 def _looked_up(name: str, endpoint: Endpoint, port: Port) -> endpoint_pb2.ClusterLoadAssignment:
-    made = _endpoint(endpoint.address, endpoint.port_for(port))
+    lb_endpoint = _endpoint(endpoint.address, endpoint.port_for(port))
     return endpoint_pb2.ClusterLoadAssignment(
         cluster_name=name,
-        endpoints=[endpoint_components_pb2.LocalityLbEndpoints(lb_endpoints=[made])],
+        endpoints=[endpoint_components_pb2.LocalityLbEndpoints(lb_endpoints=[lb_endpoint])],
     )
 
 

@@ -41,17 +41,17 @@ def _detect_outliers(cluster: cluster_pb2.Cluster, policy: Policy) -> None:
     found = policy.outlier_detection
     if found is None:
         return
-    made = cluster.outlier_detection
-    made.enforcing_success_rate.CopyFrom(wrappers_pb2.UInt32Value(value=0))
-    made.enforcing_failure_percentage.value = 100
-    made.failure_percentage_threshold.value = 85
-    made.failure_percentage_minimum_hosts.value = 1
-    made.failure_percentage_request_volume.value = max(
+    detection = cluster.outlier_detection
+    detection.enforcing_success_rate.CopyFrom(wrappers_pb2.UInt32Value(value=0))
+    detection.enforcing_failure_percentage.value = 100
+    detection.failure_percentage_threshold.value = 85
+    detection.failure_percentage_minimum_hosts.value = 1
+    detection.failure_percentage_request_volume.value = max(
         1, found.consecutive_5xx_errors if found.consecutive_5xx_errors is not None else 5
     )
     if found.interval is not None:
-        made.interval.CopyFrom(duration(found.interval))
+        detection.interval.CopyFrom(duration(found.interval))
     if found.base_ejection_time is not None:
-        made.base_ejection_time.CopyFrom(duration(found.base_ejection_time))
+        detection.base_ejection_time.CopyFrom(duration(found.base_ejection_time))
     if found.max_ejection_percent:
-        made.max_ejection_percent.value = found.max_ejection_percent
+        detection.max_ejection_percent.value = found.max_ejection_percent

@@ -26,39 +26,39 @@ def grpc_routes(
 
 
 def _route(route: route_components_pb2.Route) -> route_components_pb2.Route:
-    made = route_components_pb2.Route(name=route.name, match=route.match)
+    message = route_components_pb2.Route(name=route.name, match=route.match)
     if route.HasField("route"):
-        made.route.CopyFrom(_action(route.route))
+        message.route.CopyFrom(_action(route.route))
     elif route.HasField("direct_response"):
-        made.direct_response.CopyFrom(route.direct_response)
+        message.direct_response.CopyFrom(route.direct_response)
     elif route.HasField("redirect"):
-        made.redirect.CopyFrom(route.redirect)
+        message.redirect.CopyFrom(route.redirect)
     if FAULT_FILTER in route.typed_per_filter_config:
-        made.typed_per_filter_config[FAULT_FILTER].CopyFrom(
+        message.typed_per_filter_config[FAULT_FILTER].CopyFrom(
             route.typed_per_filter_config[FAULT_FILTER]
         )
-    return made
+    return message
 
 
 def _action(action: route_components_pb2.RouteAction) -> route_components_pb2.RouteAction:
-    made = route_components_pb2.RouteAction()
+    message = route_components_pb2.RouteAction()
     match action.WhichOneof("cluster_specifier"):
         case "cluster":
-            made.cluster = action.cluster
+            message.cluster = action.cluster
         case "weighted_clusters":
             for each in action.weighted_clusters.clusters:
-                made.weighted_clusters.clusters.add(name=each.name, weight=each.weight)
+                message.weighted_clusters.clusters.add(name=each.name, weight=each.weight)
         case _:
             pass
     if action.timeout.ToMilliseconds() > 0:
-        made.max_stream_duration.max_stream_duration.CopyFrom(action.timeout)
+        message.max_stream_duration.max_stream_duration.CopyFrom(action.timeout)
     for policy in action.hash_policy:
         if policy.HasField("header"):
-            made.hash_policy.append(policy)
+            message.hash_policy.append(policy)
     retry = _retry_policy(action.retry_policy) if action.HasField("retry_policy") else None
     if retry is not None:
-        made.retry_policy.CopyFrom(retry)
-    return made
+        message.retry_policy.CopyFrom(retry)
+    return message
 
 
 def _retry_policy(
@@ -69,8 +69,8 @@ def _retry_policy(
     attempts = policy.num_retries.value if policy.HasField("num_retries") else 1
     if not known or attempts == 0:
         return None
-    made = route_components_pb2.RetryPolicy(retry_on=",".join(sorted(known)))
-    made.num_retries.value = min(attempts, _MOST_RETRIES)
+    message = route_components_pb2.RetryPolicy(retry_on=",".join(sorted(known)))
+    message.num_retries.value = min(attempts, _MOST_RETRIES)
     if policy.HasField("retry_back_off"):
-        made.retry_back_off.CopyFrom(policy.retry_back_off)
-    return made
+        message.retry_back_off.CopyFrom(policy.retry_back_off)
+    return message

@@ -1,1 +1,1 @@
-"""Routes and route configurations of Envoy, made of VirtualServices and of services."""
+"""Routes and route configurations of Envoy, generated from VirtualServices and services."""

@@ -48,45 +48,45 @@ def redirect_action(
     code = _CODES.get(redirect.redirect_code or 301)
     if code is None:
         return None
-    made = _Redirect(response_code=code)
+    action = _Redirect(response_code=code)
     if redirect.uri:
-        made.path_redirect = redirect.uri
+        action.path_redirect = redirect.uri
     elif redirect.prefix_rewrite:
-        made.prefix_rewrite = redirect.prefix_rewrite
-    made.host_redirect = redirect.authority
+        action.prefix_rewrite = redirect.prefix_rewrite
+    action.host_redirect = redirect.authority
     if redirect.scheme:
-        made.scheme_redirect = redirect.scheme
+        action.scheme_redirect = redirect.scheme
     number = redirect.port or 0
     if redirect.derive_port is DerivePort.FROM_REQUEST_PORT:
         number = port
     if number != _USUAL_PORTS[redirect.scheme or ("https" if is_tls else "http")]:
-        made.port_redirect = number
-    return made
+        action.port_redirect = number
+    return action
 
 
 def direct_response(
     response: HttpDirectResponse,
 ) -> route_components_pb2.DirectResponseAction:
     """Make an answer of the proxy's own."""
-    made = route_components_pb2.DirectResponseAction(status=response.status)
+    action = route_components_pb2.DirectResponseAction(status=response.status)
     if response.body is not None:
         body = response.body
         if body.bytes is not None:
-            made.body.CopyFrom(base_pb2.DataSource(inline_bytes=b64decode(body.bytes)))
+            action.body.CopyFrom(base_pb2.DataSource(inline_bytes=b64decode(body.bytes)))
         else:
-            made.body.CopyFrom(base_pb2.DataSource(inline_string=body.string or ""))
-    return made
+            action.body.CopyFrom(base_pb2.DataSource(inline_string=body.string or ""))
+    return action
 
 
 def set_clusters(
-    made: route_components_pb2.Route,
+    message: route_components_pb2.Route,
     route: HttpRoute,
     targets: Targets,
     *,
     default_retries: HttpRetry | None,
 ) -> None:
     """Make a route lead to the clusters of its destinations."""
-    action = made.route
+    action = message.route
     action.timeout.CopyFrom(duration(route.timeout or 0))
     if not route.timeout:
         # A time limit in a gRPC request holds as it is. Beside it Envoy would have no timeout.
@@ -104,8 +104,8 @@ def set_clusters(
     if len(route.route) == 1:
         action.cluster = chosen[0].cluster
         if chosen[0].own_alpn:
-            keep_own_alpn(made)
-        change_headers(made, route.route[0].headers)
+            keep_own_alpn(message)
+        change_headers(message, route.route[0].headers)
         authority = authority_of(route.route[0].headers)
         if not action.host_rewrite_literal and authority:
             action.host_rewrite_literal = authority
@@ -174,25 +174,25 @@ def default_route(
     host: str, port: int, target: Target, *, retries: HttpRetry | None
 ) -> route_components_pb2.Route:
     """Make the route of a port that no VirtualService has; retries: the mesh's, if any."""
-    made = onward_route(target.cluster)
-    made.route.hash_policy.extend(hash_policies(target.hashing))
-    policy = retry_policy(None, default=retries, hashed=bool(made.route.hash_policy))
+    route = onward_route(target.cluster)
+    route.route.hash_policy.extend(hash_policies(target.hashing))
+    policy = retry_policy(None, default=retries, hashed=bool(route.route.hash_policy))
     if policy is not None:
-        made.route.retry_policy.CopyFrom(policy)
+        route.route.retry_policy.CopyFrom(policy)
     if target.own_alpn:
-        keep_own_alpn(made)
-    made.decorator.operation = f"{host}:{port}/*"
-    return made
+        keep_own_alpn(route)
+    route.decorator.operation = f"{host}:{port}/*"
+    return route
 
 
 def keep_own_alpn(
-    made: route_components_pb2.Route | route_components_pb2.WeightedCluster.ClusterWeight,
+    message: route_components_pb2.Route | route_components_pb2.WeightedCluster.ClusterWeight,
 ) -> None:
     """Let a route, or one of its clusters, offer the protocols in TLS that the cluster has.
 
     Servers outside the mesh may know no others. Other requests offer the mesh's own, which a filter
     of the listener sets; it is switched off.
     """
-    made.typed_per_filter_config[names.MESH_ALPN_FILTER].CopyFrom(
+    message.typed_per_filter_config[names.MESH_ALPN_FILTER].CopyFrom(
         packed(route_components_pb2.FilterConfig(disabled=True))
     )

@@ -35,22 +35,22 @@ def fraction(percentage: float) -> percent_pb2.FractionalPercent:
     )
 
 
-def set_filters(made: route_components_pb2.Route, route: HttpRoute) -> None:
+def set_filters(message: route_components_pb2.Route, route: HttpRoute) -> None:
     """Add to a route what filters are to do with its requests."""
     fault = _fault(route.fault) if route.fault is not None else None
     if fault is not None:
-        made.typed_per_filter_config[FAULT].CopyFrom(packed(fault))
+        message.typed_per_filter_config[FAULT].CopyFrom(packed(fault))
     if route.cors_policy is not None:
-        made.typed_per_filter_config[CORS].CopyFrom(packed(_cors(route.cors_policy)))
+        message.typed_per_filter_config[CORS].CopyFrom(packed(_cors(route.cors_policy)))
 
 
 def _fault(fault: FaultInjection) -> fault_pb2.HTTPFault | None:
-    made = fault_pb2.HTTPFault()
+    message = fault_pb2.HTTPFault()
     if fault.delay is not None and fault.delay.fixed_delay:
-        made.delay.CopyFrom(_delay(fault.delay))
+        message.delay.CopyFrom(_delay(fault.delay))
     if fault.abort is not None and (abort := _abort(fault.abort)) is not None:
-        made.abort.CopyFrom(abort)
-    return made if made.HasField("delay") or made.HasField("abort") else None
+        message.abort.CopyFrom(abort)
+    return message if message.HasField("delay") or message.HasField("abort") else None
 
 
 def _delay(delay: Delay) -> common_fault_pb2.FaultDelay:
@@ -61,21 +61,21 @@ def _delay(delay: Delay) -> common_fault_pb2.FaultDelay:
 
 
 def _abort(abort: Abort) -> fault_pb2.FaultAbort | None:
-    made = fault_pb2.FaultAbort()
+    message = fault_pb2.FaultAbort()
     if abort.http_status is not None:
-        made.http_status = abort.http_status
+        message.http_status = abort.http_status
     elif abort.grpc_status in GRPC_STATUSES:
-        made.grpc_status = GRPC_STATUSES.index(abort.grpc_status)
+        message.grpc_status = GRPC_STATUSES.index(abort.grpc_status)
     else:
         return None
     if abort.percentage is not None:
-        made.percentage.CopyFrom(fraction(abort.percentage.value))
-    return made
+        message.percentage.CopyFrom(fraction(abort.percentage.value))
+    return message
 
 
 def _cors(policy: CorsPolicy) -> cors_pb2.CorsPolicy:
     origins = policy.allow_origins or tuple(StringMatch(exact=each) for each in policy.allow_origin)
-    made = cors_pb2.CorsPolicy(
+    message = cors_pb2.CorsPolicy(
         allow_origin_string_match=[string_matcher(each) for each in origins],
         allow_methods=",".join(policy.allow_methods),
         allow_headers=",".join(policy.allow_headers),
@@ -88,7 +88,7 @@ def _cors(policy: CorsPolicy) -> cors_pb2.CorsPolicy:
         ),
     )
     if policy.max_age is not None:
-        made.max_age = str(int(policy.max_age))
+        message.max_age = str(int(policy.max_age))
     if policy.allow_credentials is not None:
-        made.allow_credentials.CopyFrom(wrappers_pb2.BoolValue(value=policy.allow_credentials))
-    return made
+        message.allow_credentials.CopyFrom(wrappers_pb2.BoolValue(value=policy.allow_credentials))
+    return message

@@ -9,18 +9,18 @@ _Option = base_pb2.HeaderValueOption
 
 
 def change_headers(
-    made: route_components_pb2.Route | route_components_pb2.WeightedCluster.ClusterWeight,
+    message: route_components_pb2.Route | route_components_pb2.WeightedCluster.ClusterWeight,
     headers: Headers | None,
 ) -> None:
     """Add changes to a route or to one of its clusters; what sets the authority is left out."""
     if headers is None:
         return
     if headers.request is not None:
-        made.request_headers_to_add.extend(_added(headers.request.set, headers.request.add))
-        made.request_headers_to_remove.extend(_removed(headers.request.remove))
+        message.request_headers_to_add.extend(_added(headers.request.set, headers.request.add))
+        message.request_headers_to_remove.extend(_removed(headers.request.remove))
     if headers.response is not None:
-        made.response_headers_to_add.extend(_added(headers.response.set, headers.response.add))
-        made.response_headers_to_remove.extend(_removed(headers.response.remove))
+        message.response_headers_to_add.extend(_added(headers.response.set, headers.response.add))
+        message.response_headers_to_remove.extend(_removed(headers.response.remove))
 
 
 def authority_of(headers: Headers | None) -> str:

@@ -31,7 +31,7 @@ class RoutePlace(NamedTuple):
     labels: Labels = ()
     is_tls: bool = False
     forwards_host: bool = False
-    """Whether upstreams are told the host of a request where another replaces it."""
+    """Whether upstreams are sent the host of a request where another replaces it."""
 
 
 def scope_routes(
@@ -61,9 +61,9 @@ def http_routes(
 
 
 def _until_all_is_taken(maker: "_Maker") -> Iterator[route_components_pb2.Route]:
-    for made in maker.routes():
-        yield made
-        if is_catch_all(made.match):
+    for route in maker.routes():
+        yield route
+        if is_catch_all(route.match):
             return
 
 
@@ -104,37 +104,39 @@ class _Maker:
         self, route: HttpRoute, match: HttpMatch | None
     ) -> Iterator[route_components_pb2.Route]:
         """Yield the route of a match; none if Envoy would refuse it."""
-        made = route_components_pb2.Route(
+        message = route_components_pb2.Route(
             name=_name(route, match),
             match=route_match(match, whole_elements=self._virtual_service.gateway_semantics)
             if match is not None
             else everything(),
         )
         if match is not None and match.stat_prefix:
-            made.stat_prefix = match.stat_prefix
-        change_headers(made, route.headers)
+            message.stat_prefix = match.stat_prefix
+        change_headers(message, route.headers)
         if route.redirect is not None:
             place = self._place
             redirect = redirect_action(route.redirect, port=place.port, is_tls=place.is_tls)
             if redirect is None:
                 return
-            made.redirect.CopyFrom(redirect)
+            message.redirect.CopyFrom(redirect)
         elif route.direct_response is not None:
-            made.direct_response.CopyFrom(direct_response(route.direct_response))
+            message.direct_response.CopyFrom(direct_response(route.direct_response))
         elif route.route:
-            set_clusters(made, route, self._targets, default_retries=self._default_retries)
+            set_clusters(message, route, self._targets, default_retries=self._default_retries)
             if self._virtual_service.gateway_semantics:
-                made.route.cluster_not_found_response_code = _INTERNAL_ERROR
-            made.route.append_x_forwarded_host = self._place.forwards_host and bool(
-                made.route.host_rewrite_literal
-                or any(each.host_rewrite_literal for each in made.route.weighted_clusters.clusters)
+                message.route.cluster_not_found_response_code = _INTERNAL_ERROR
+            message.route.append_x_forwarded_host = self._place.forwards_host and bool(
+                message.route.host_rewrite_literal
+                or any(
+                    each.host_rewrite_literal for each in message.route.weighted_clusters.clusters
+                )
             )
         else:
             return
-        set_filters(made, route)
-        made.metadata.filter_metadata["istio"].CopyFrom(struct([("config", self._path())]))
-        made.decorator.operation = self._operation(made)
-        yield made
+        set_filters(message, route)
+        message.metadata.filter_metadata["istio"].CopyFrom(struct([("config", self._path())]))
+        message.decorator.operation = self._operation(message)
+        yield message
 
     def _path(self) -> str:
         found = self._virtual_service
@@ -143,18 +145,18 @@ class _Maker:
             f"/virtual-service/{found.name}"
         )
 
-    def _operation(self, made: route_components_pb2.Route) -> str:
+    def _operation(self, route: route_components_pb2.Route) -> str:
         """Return the name of spans: where the requests go, and their path."""
-        match made.match.WhichOneof("path_specifier"):
+        match route.match.WhichOneof("path_specifier"):
             case "prefix":
-                path = f"{made.match.prefix}*"
+                path = f"{route.match.prefix}*"
             case "path_separated_prefix":
-                path = f"{made.match.path_separated_prefix}/*"
+                path = f"{route.match.path_separated_prefix}/*"
             case "path":
-                path = made.match.path
+                path = route.match.path
             case _:
-                path = made.match.safe_regex.regex
-        subject = made.route.cluster.rpartition("|")[2] or self._virtual_service.name
+                path = route.match.safe_regex.regex
+        subject = route.route.cluster.rpartition("|")[2] or self._virtual_service.name
         return f"{subject}:{self._place.port}{path}"
 
 

@@ -21,26 +21,26 @@ def route_match(
 
     whole_elements: `/a` is the prefix of `/a/b` and not of `/ab`.
     """
-    made = _path(match)
-    if whole_elements and made.prefix and not made.prefix.endswith("/"):
-        made.path_separated_prefix = made.prefix
+    message = _path(match)
+    if whole_elements and message.prefix and not message.prefix.endswith("/"):
+        message.path_separated_prefix = message.prefix
     headers = {name: each for name, each in match.headers.items() if not names_claim(name)}
-    made.headers.extend(_header(name, each) for name, each in sorted(headers.items()))
+    message.headers.extend(_header(name, each) for name, each in sorted(headers.items()))
     without = {n: each for n, each in match.without_headers.items() if not names_claim(n)}
-    made.headers.extend(_without(name, each) for name, each in sorted(without.items()))
+    message.headers.extend(_without(name, each) for name, each in sorted(without.items()))
     for name, condition in (
         (":method", match.method),
         (":authority", match.authority),
         (":scheme", match.scheme),
     ):
         if condition is not None:
-            made.headers.append(_header(name, condition))
-    made.query_parameters.extend(
+            message.headers.append(_header(name, condition))
+    message.query_parameters.extend(
         _parameter(name, each) for name, each in sorted(match.query_params.items())
     )
-    made.dynamic_metadata.extend(_claims(match.headers, inverted=False))
-    made.dynamic_metadata.extend(_claims(match.without_headers, inverted=True))
-    return made
+    message.dynamic_metadata.extend(_claims(match.headers, inverted=False))
+    message.dynamic_metadata.extend(_claims(match.without_headers, inverted=True))
+    return message
 
 
 def everything() -> route_components_pb2.RouteMatch:
@@ -75,12 +75,12 @@ def _path(match: HttpMatch) -> route_components_pb2.RouteMatch:
         return everything()
     if uri.regex is not None:
         return RouteMatch(safe_regex=regex(uri.regex))
-    made = (
+    message = (
         RouteMatch(path=uri.exact) if uri.exact is not None else RouteMatch(prefix=uri.prefix or "")
     )
     if match.ignore_uri_case:
-        made.case_sensitive.CopyFrom(wrappers_pb2.BoolValue(value=False))
-    return made
+        message.case_sensitive.CopyFrom(wrappers_pb2.BoolValue(value=False))
+    return message
 
 
 def _is_presence(condition: StringMatch) -> bool:
@@ -94,11 +94,11 @@ def _header(name: str, condition: StringMatch) -> route_components_pb2.HeaderMat
 
 
 def _without(name: str, condition: StringMatch) -> route_components_pb2.HeaderMatcher:
-    made = _header(name, condition)
-    made.invert_match = True
+    matcher = _header(name, condition)
+    matcher.invert_match = True
     # A header that is not there has no such value, either.
-    made.treat_missing_header_as_empty = made.HasField("string_match")
-    return made
+    matcher.treat_missing_header_as_empty = matcher.HasField("string_match")
+    return matcher
 
 
 def _parameter(name: str, condition: StringMatch) -> route_components_pb2.QueryParameterMatcher:

@@ -32,20 +32,20 @@ def retry_policy(
     """
     chosen = retries if retries is not None else default
     if chosen is None:
-        made = RetryPolicy(
+        policy = RetryPolicy(
             retry_on=_CONDITIONS, num_retries=wrappers_pb2.UInt32Value(value=_ATTEMPTS)
         )
-        return _with_hosts(made, other_hosts=not hashed)
+        return _with_hosts(policy, other_hosts=not hashed)
     if chosen.attempts <= 0:
         return None
-    made = RetryPolicy(num_retries=wrappers_pb2.UInt32Value(value=chosen.attempts))
-    _set_conditions(made, chosen.retry_on)
+    policy = RetryPolicy(num_retries=wrappers_pb2.UInt32Value(value=chosen.attempts))
+    _set_conditions(policy, chosen.retry_on)
     if chosen.per_try_timeout is not None:
-        made.per_try_timeout.CopyFrom(duration(chosen.per_try_timeout))
+        policy.per_try_timeout.CopyFrom(duration(chosen.per_try_timeout))
     if chosen.backoff is not None:
-        made.retry_back_off.base_interval.CopyFrom(duration(chosen.backoff))
+        policy.retry_back_off.base_interval.CopyFrom(duration(chosen.backoff))
     if chosen.retry_remote_localities:
-        made.retry_priority.CopyFrom(
+        policy.retry_priority.CopyFrom(
             RetryPolicy.RetryPriority(
                 name="envoy.retry_priorities.previous_priorities",
                 typed_config=packed(
@@ -56,33 +56,33 @@ def retry_policy(
             )
         )
     ignored = chosen.retry_ignore_previous_hosts
-    return _with_hosts(made, other_hosts=ignored if ignored is not None else not hashed)
+    return _with_hosts(policy, other_hosts=ignored if ignored is not None else not hashed)
 
 
-def _set_conditions(made: route_components_pb2.RetryPolicy, retry_on: str) -> None:
+def _set_conditions(policy: route_components_pb2.RetryPolicy, retry_on: str) -> None:
     """Sort HTTP statuses out of the conditions: Envoy has a field of its own for them."""
     words = [each for word in retry_on.split(",") if (each := word.strip())]
     if not words:
-        made.retry_on = _CONDITIONS
+        policy.retry_on = _CONDITIONS
         return
     codes = [int(each) for each in words if each.isdecimal()]
     conditions = [each for each in words if not each.isdecimal()]
     if codes:
-        made.retriable_status_codes.extend(codes)
+        policy.retriable_status_codes.extend(codes)
         if "retriable-status-codes" not in conditions:
             conditions.append("retriable-status-codes")
-    made.retry_on = ",".join(conditions)
+    policy.retry_on = ",".join(conditions)
 
 
 def _with_hosts(
-    made: route_components_pb2.RetryPolicy, *, other_hosts: bool
+    policy: route_components_pb2.RetryPolicy, *, other_hosts: bool
 ) -> route_components_pb2.RetryPolicy:
-    made.host_selection_retry_max_attempts = _MOST_HOST_SELECTIONS
+    policy.host_selection_retry_max_attempts = _MOST_HOST_SELECTIONS
     if other_hosts:
-        made.retry_host_predicate.append(
+        policy.retry_host_predicate.append(
             RetryPolicy.RetryHostPredicate(
                 name="envoy.retry_host_predicates.previous_hosts",
                 typed_config=packed(previous_hosts_pb2.PreviousHostsPredicate()),
             )
         )
-    return made
+    return policy

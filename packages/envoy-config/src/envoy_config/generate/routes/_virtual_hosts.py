@@ -30,13 +30,13 @@ def packed_names(name: str, domains: Iterable[str]) -> bytes:
 def packed_settings(*, counts_attempts: bool, needs_tls: bool = False) -> bytes:
     """Serialise the settings of a virtual host.
 
-    counts_attempts: upstreams are told how often a request was tried. needs_tls: clients of plain
-    HTTP are told to come back by HTTPS.
+    counts_attempts: upstreams are sent how often a request was tried. needs_tls: clients of plain
+    HTTP are redirected to HTTPS.
     """
-    made = route_components_pb2.VirtualHost(include_request_attempt_count=counts_attempts)
+    settings = route_components_pb2.VirtualHost(include_request_attempt_count=counts_attempts)
     if needs_tls:
-        made.require_tls = route_components_pb2.VirtualHost.TlsRequirementType.ALL
-    return _packed(made)
+        settings.require_tls = route_components_pb2.VirtualHost.TlsRequirementType.ALL
+    return _packed(settings)
 
 
 _USUAL_SETTINGS = route_components_pb2.VirtualHost(
@@ -59,13 +59,13 @@ def route_configuration(
 
     ignores_ports: whether the port in a Host header means nothing.
     """
-    made = route_pb2.RouteConfiguration(
+    configuration = route_pb2.RouteConfiguration(
         name=name,
         validate_clusters=_FALSE,
         max_direct_response_body_size_bytes=wrappers_pb2.UInt32Value(value=_MOST_BODY_BYTES),
         ignore_port_in_host_matching=ignores_ports,
     )
-    return b"".join((_packed(made), *virtual_hosts))
+    return b"".join((_packed(configuration), *virtual_hosts))
 
 
 def unknown_hosts(

@@ -62,7 +62,7 @@ def refused_connection_logs(
 @lru_cache(maxsize=_MOST_LOGGERS)
 def _logger(log: AccessLog, *, refused: bool = False) -> accesslog_pb2.AccessLog:
     name, config = _extension(log.target)
-    made = accesslog_pb2.AccessLog(name=name, typed_config=packed(config))
+    access_log = accesslog_pb2.AccessLog(name=name, typed_config=packed(config))
     filters = []
     if refused:
         no_chain = accesslog_pb2.AccessLogFilter()
@@ -71,10 +71,10 @@ def _logger(log: AccessLog, *, refused: bool = False) -> accesslog_pb2.AccessLog
     if log.expression:
         filters.append(_expression(log.expression))
     if len(filters) == 1:
-        made.filter.CopyFrom(filters[0])
+        access_log.filter.CopyFrom(filters[0])
     elif filters:
-        made.filter.and_filter.filters.extend(filters)
-    return made
+        access_log.filter.and_filter.filters.extend(filters)
+    return access_log
 
 
 def _expression(text: str) -> accesslog_pb2.AccessLogFilter:

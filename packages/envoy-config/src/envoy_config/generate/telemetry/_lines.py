@@ -74,22 +74,22 @@ _Format = substitution_format_string_pb2.SubstitutionFormatString
 
 def line_format(line: TextLine | JsonLine, *, omits_empty: bool = False) -> _Format:
     """Make the format of a line."""
-    made = _Format(omit_empty_values=omits_empty)
+    format_string = _Format(omit_empty_values=omits_empty)
     if isinstance(line, JsonLine):
         fields = json.loads(line.fields) if line.fields else _FIELDS | _OF_CALLERS
-        made.json_format.CopyFrom(struct_pb2.Struct())
-        made.json_format.update(fields)
+        format_string.json_format.CopyFrom(struct_pb2.Struct())
+        format_string.json_format.update(fields)
         text = line.fields
     else:
         text = line.text or DEFAULT_TEXT
         if not text.endswith("\n"):
             text += "\n"
-        made.text_format_source.CopyFrom(base_pb2.DataSource(inline_string=text))
+        format_string.text_format_source.CopyFrom(base_pb2.DataSource(inline_string=text))
     if "%REQ_WITHOUT_QUERY(" in text:
-        made.formatters.append(
+        format_string.formatters.append(
             extension_pb2.TypedExtensionConfig(
                 name="envoy.formatter.req_without_query",
                 typed_config=packed(req_without_query_pb2.ReqWithoutQuery()),
             )
         )
-    return made
+    return format_string

@@ -51,21 +51,25 @@ def trace(manager: _Manager, tracing: Tracing | None, *, at_gateway: bool) -> No
     """Let a manager trace requests; at_gateway: the call to the upstream has a span of its own."""
     if tracing is None:
         return
-    made = manager.tracing
-    made.client_sampling.CopyFrom(percent_pb2.Percent(value=100))
-    made.random_sampling.CopyFrom(percent_pb2.Percent(value=tracing.sampling))
-    made.overall_sampling.CopyFrom(percent_pb2.Percent(value=100))
+    message = manager.tracing
+    message.client_sampling.CopyFrom(percent_pb2.Percent(value=100))
+    message.random_sampling.CopyFrom(percent_pb2.Percent(value=tracing.sampling))
+    message.overall_sampling.CopyFrom(percent_pb2.Percent(value=100))
     if tracing.max_path_length:
-        made.max_path_tag_length.CopyFrom(wrappers_pb2.UInt32Value(value=tracing.max_path_length))
+        message.max_path_tag_length.CopyFrom(
+            wrappers_pb2.UInt32Value(value=tracing.max_path_length)
+        )
     if at_gateway:
-        made.spawn_upstream_span.CopyFrom(wrappers_pb2.BoolValue(value=True))
-    made.custom_tags.extend(map(_tag, tracing.tags))
+        message.spawn_upstream_span.CopyFrom(wrappers_pb2.BoolValue(value=True))
+    message.custom_tags.extend(map(_tag, tracing.tags))
     if tracing.istio_tags:
-        made.custom_tags.extend(map(_tag, tracing.istio_tags))
-        made.custom_tags.extend(_tags_of_tried_policies())
+        message.custom_tags.extend(map(_tag, tracing.istio_tags))
+        message.custom_tags.extend(_tags_of_tried_policies())
     if tracing.provider is not None:
         name, config = _provider(tracing.provider, tracing.service_name)
-        made.provider.CopyFrom(http_tracer_pb2.Tracing.Http(name=name, typed_config=packed(config)))
+        message.provider.CopyFrom(
+            http_tracer_pb2.Tracing.Http(name=name, typed_config=packed(config))
+        )
     if not tracing.samples_by_request_id:
         ids = uuid_pb2.UuidRequestIdConfig(
             use_request_id_for_trace_sampling=wrappers_pb2.BoolValue(value=False)
@@ -130,36 +134,36 @@ def _provider(provider: TracedBy, service_name: str) -> tuple[str, Message]:
 
 
 def _zipkin(zipkin: Zipkin, service: ProviderService) -> zipkin_pb2.ZipkinConfig:
-    made = zipkin_pb2.ZipkinConfig(
+    config = zipkin_pb2.ZipkinConfig(
         trace_id_128bit=not zipkin.enable_64bit_trace_id,
         shared_span_context=wrappers_pb2.BoolValue(value=False),
         collector_endpoint_version=zipkin_pb2.ZipkinConfig.CollectorEndpointVersion.HTTP_JSON,
     )
     path = zipkin.path or _SPANS
     if zipkin.trace_context_option is TraceContext.USE_B3_WITH_W3C_PROPAGATION:
-        made.trace_context_option = zipkin_pb2.ZipkinConfig.USE_B3_WITH_W3C_PROPAGATION
+        config.trace_context_option = zipkin_pb2.ZipkinConfig.USE_B3_WITH_W3C_PROPAGATION
     if zipkin.timeout is not None or zipkin.headers:
-        made.collector_service.CopyFrom(_http(service, path, zipkin.timeout, zipkin.headers))
-        return made
-    made.collector_cluster = service.cluster
-    made.collector_endpoint = path
-    made.collector_hostname = service.authority
-    return made
+        config.collector_service.CopyFrom(_http(service, path, zipkin.timeout, zipkin.headers))
+        return config
+    config.collector_cluster = service.cluster
+    config.collector_endpoint = path
+    config.collector_hostname = service.authority
+    return config
 
 
 def _opentelemetry(
     otel: OpenTelemetry, service: ProviderService, service_name: str
 ) -> opentelemetry_pb2.OpenTelemetryConfig:
-    made = opentelemetry_pb2.OpenTelemetryConfig(service_name=service_name)
+    message = opentelemetry_pb2.OpenTelemetryConfig(service_name=service_name)
     if otel.http is not None:
         http = otel.http
-        made.http_service.CopyFrom(_http(service, http.path, http.timeout, http.headers))
+        message.http_service.CopyFrom(_http(service, http.path, http.timeout, http.headers))
     else:
-        made.grpc_service.CopyFrom(_grpc(service))
+        message.grpc_service.CopyFrom(_grpc(service))
         if otel.grpc is not None and otel.grpc.timeout is not None:
-            made.grpc_service.timeout.CopyFrom(duration(otel.grpc.timeout))
+            message.grpc_service.timeout.CopyFrom(duration(otel.grpc.timeout))
         metadata = otel.grpc.initial_metadata if otel.grpc is not None else ()
-        made.grpc_service.initial_metadata.extend(_headers(metadata))
+        message.grpc_service.initial_metadata.extend(_headers(metadata))
     detectors = otel.resource_detectors
     for name, given, config in (
         (
@@ -174,11 +178,11 @@ def _opentelemetry(
         ),
     ):
         if given:
-            made.resource_detectors.add(
+            message.resource_detectors.add(
                 name=f"envoy.tracers.opentelemetry.resource_detectors.{name}",
                 typed_config=packed(config),
             )
-    return made
+    return message
 
 
 def _http(

@@ -36,7 +36,7 @@ class GatewayChain:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionSources:
-    """All that chains are made of besides servers.
+    """All that chains are built from besides servers.
 
     bound: the VirtualServices that are bound to a Gateway (`namespace/name`), in their order.
     services: those that the router knows, by host. subsets: the names of a service's subsets.
@@ -61,7 +61,7 @@ def plan_chains(listener: PlannedListener, sources: ConnectionSources) -> Listen
     chains: list[GatewayChain] = []
     left_out: list[LeftOut] = []
     taken: dict[str, PlannedServer] = {}
-    # Servers that end TLS have been told apart already: what they have, routes can't.
+    # Servers that end TLS have been distinguished already: what they have, routes can't.
     for server in listener.servers:
         if server.ends_tls:
             for name in server.server_names or ("*",):

@@ -68,7 +68,7 @@ class PlannedServer:
 
     @property
     def redirects(self) -> bool:
-        """Whether plain requests are told to come back by HTTPS."""
+        """Whether plain requests are redirected to HTTPS."""
         tls = self.server.tls
         return self.is_http and not self.is_tls and tls is not None and tls.https_redirect
 

@@ -41,7 +41,7 @@ def unused_gateways(model: MeshModel) -> Iterator[Problem]:
 
 
 def same_gateways(old: MeshModel, new: MeshModel) -> bool:
-    """Return whether `unused_gateways` finds the same in both, as far as can be told cheaply."""
+    """Return whether `unused_gateways` finds the same in both, as far as is cheap to compare."""
     return old.gateways is new.gateways and old.secrets is new.secrets and same_objects(old, new)
 
 
@@ -71,7 +71,7 @@ def _left_out(gateways: Gateways) -> frozenset[LeftOut]:
 
 
 def is_translated(item: ConfigObject) -> bool:
-    """Return whether an object was made of others: no one wrote it as it is."""
+    """Return whether an object was translated from others: no one wrote it as it is."""
     return any(key.startswith(_TRANSLATED) for key, _ in item.annotations)
 
 
@@ -124,11 +124,11 @@ def _roots_of(tls: ServerTlsSettings) -> str:
 
 
 def unused_bindings(
-    item: ConfigObject, made: VirtualService | None, gateways: Gateways
+    item: ConfigObject, virtual_service: VirtualService | None, gateways: Gateways
 ) -> Iterator[Problem]:
     """Yield a problem for each Gateway by which nothing comes to a VirtualService.
 
-    made: of the object; None: it is a delegate.
+    virtual_service: of the object; None: it is a delegate.
     """
     spec = item.spec
     if not isinstance(spec, VirtualServiceSpec):
@@ -142,10 +142,10 @@ def unused_bindings(
             yield item.problem(
                 ("spec", "gateways", index), f"there is no Gateway {name}: nothing comes by it"
             )
-        elif made is not None:
-            withheld = list(_withheld(item, gateway, made))
+        elif virtual_service is not None:
+            withheld = list(_withheld(item, gateway, virtual_service))
             yield from withheld
-            if not withheld and not _serves(gateway, made):
+            if not withheld and not _serves(gateway, virtual_service):
                 yield item.problem(
                     ("spec", "gateways", index),
                     f"no server of Gateway {name} has a host of this VirtualService, or is for its "
@@ -153,16 +153,18 @@ def unused_bindings(
                 )
 
 
-def _withheld(item: ConfigObject, gateway: Gateway, made: VirtualService) -> Iterator[Problem]:
+def _withheld(
+    item: ConfigObject, gateway: Gateway, virtual_service: VirtualService
+) -> Iterator[Problem]:
     """Yield the hosts that a Gateway of another namespace gives, and that are not this one's."""
-    if len(made.own_hosts) == len(set(made.hosts)):
+    if len(virtual_service.own_hosts) == len(set(virtual_service.hosts)):
         return
     servers = _hosts(gateway)
-    for index, host in enumerate(made.hosts):
-        if host in made.own_hosts:
+    for index, host in enumerate(virtual_service.hosts):
+        if host in virtual_service.own_hosts:
             continue
-        given = dataclasses.replace(made, own_hosts=frozenset({host}))
-        now = bound_hosts(servers, made, gateway_namespace=gateway.namespace)
+        given = dataclasses.replace(virtual_service, own_hosts=frozenset({host}))
+        now = bound_hosts(servers, virtual_service, gateway_namespace=gateway.namespace)
         if set(bound_hosts(servers, given, gateway_namespace=gateway.namespace)) - set(now):
             yield item.problem(
                 ("spec", "hosts", index),

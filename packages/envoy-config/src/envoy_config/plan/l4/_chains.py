@@ -44,7 +44,7 @@ class TcpTarget:
     """Whether connections of one address go to one endpoint."""
     tunnel: Tunnel | None = None
     is_mongo: bool = False
-    """Whether statistics of Mongo's operations are made."""
+    """Whether statistics of Mongo's operations are emitted."""
     looked_up_port: int | None = None
     """Of the host that a connection names by SNI, where that is looked up to find where it goes."""
 

@@ -12,7 +12,7 @@ _MESH = "mesh"
 
 
 class VirtualService(Protocol):
-    """The part of a VirtualService that routes of connections are made of."""
+    """The part of a VirtualService that routes of connections are built from."""
 
     @property
     def namespace(self) -> str: ...
@@ -49,7 +49,7 @@ class ConnectionRoutes:
                     self._exact.setdefault(host, []).append(each)
         self._order = {id(each): index for index, each in enumerate(virtual_services)}
 
-    def of(self, host: str) -> Sequence[VirtualService]:
+    def for_host(self, host: str) -> Sequence[VirtualService]:
         """Return the VirtualServices that have a service's host, in their order."""
         exact = self._exact.get(host, ())
         if not self._wildcards and not host.startswith("*"):
@@ -85,7 +85,7 @@ def connection_chains(
     """Return the chains of a service's port.
 
     networks: ranges of addresses that the service has. is_shared: other services may be at the
-    same address and port, so that the service is told by SNI.
+    same address and port, so that the service is recognised by SNI.
     """
     own = prefixes(networks)
     if port.protocol.is_tls:
@@ -105,7 +105,7 @@ def _by_sni(
     targets: Targets,
     own: tuple[str, ...],
 ) -> Iterator[TcpChain]:
-    for each in routes.of(service.host):
+    for each in routes.for_host(service.host):
         origin = Origin(each.namespace, each.name)
         for route in each.spec.tls:
             for match in route.match:
@@ -126,7 +126,7 @@ def _by_address(
     own: tuple[str, ...],
 ) -> Iterator[TcpChain]:
     taken: set[tuple[str, ...]] = set()
-    for each in routes.of(service.host):
+    for each in routes.for_host(service.host):
         origin = Origin(each.namespace, each.name)
         for route in each.spec.tcp:
             if not route.route:

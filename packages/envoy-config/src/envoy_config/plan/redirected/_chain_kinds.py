@@ -1,7 +1,7 @@
 """The filter chains of a redirected inbound port: which first bytes lead where.
 
-TLS of the mesh is told from the application's own by the ALPN protocols that the client offers,
-and requests from other connections by theirs, or by the first bytes of plaintext.
+TLS of the mesh is distinguished from the application's own by the ALPN protocols that the client
+offers, and requests from other connections by theirs, or by the first bytes of plaintext.
 """
 
 from enum import Enum, auto

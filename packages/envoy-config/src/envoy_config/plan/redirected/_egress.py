@@ -47,7 +47,7 @@ class Egress:
         return all(
             port.protocol.is_http or self.targets.settings(service, port) == NO_SETTINGS
             for port in service.ports
-        ) and not self.routes.of(service.host)
+        ) and not self.routes.for_host(service.host)
 
     def declared(self, port: Port) -> Port:
         """Return a service's port with the protocol that it has here."""

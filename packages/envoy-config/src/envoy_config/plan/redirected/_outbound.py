@@ -2,7 +2,7 @@
 
 Connections come to the listener of the address and port that they were going to, else to that of
 the port alone. HTTP services share the latter. Others have their own addresses, if any: several
-TCP services at one address and port can be told apart by SNI or range only, and the older wins.
+TCP services at one address and port can be distinguished by SNI or range only, and the older wins.
 """
 
 from collections.abc import Iterable, Mapping
@@ -38,12 +38,12 @@ class RedirectedOutbound:
 class Steps(NamedTuple):
     """The parts of a plan, for the plan that comes after it: most services stay as they are.
 
-    wanted: by the identity of a service, and which egress listener has it. made: each listener,
+    wanted: by the identity of a service, and which egress listener has it. listeners: each,
     with the only thing that is wanted of it; None if there are several.
     """
 
     wanted: Mapping[tuple[int, int], "_OfService"]
-    made: Mapping[Where, tuple[Wanted | None, RedirectedListener]]
+    listeners: Mapping[Where, tuple[Wanted | None, RedirectedListener]]
 
 
 class _OfService(NamedTuple):
@@ -95,7 +95,7 @@ def plan_redirected_outbound(
                 plan.add((service, port), one)
         if each.has_port:
             plan.lock()
-    return plan.finished(rest, wanted, before.steps.made if before is not None else {})
+    return plan.finished(rest, wanted, before.steps.listeners if before is not None else {})
 
 
 def _of_service(service: Service, egress: Egress, proxy: Surroundings) -> _OfService:
@@ -180,7 +180,7 @@ class _Plan:
         self._conflicts: dict[Conflict, None] = {}
 
     def add(self, owner: tuple[Service, Port] | None, wanted: Wanted) -> None:
-        """Add a listener, or the chains of it that are free; whatever is not free is told."""
+        """Add a listener, or the chains of it that are free; what is not free is a conflict."""
         where = wanted.where
         if where in self._locked:
             return  # the Sidecar says what is there
@@ -227,11 +227,11 @@ class _Plan:
         """Return what was planned."""
         of_endpoints: dict[str, list[RedirectedListener]] = {}
         listeners = []
-        made: dict[Where, tuple[Wanted | None, RedirectedListener]] = {}
+        by_address: dict[Where, tuple[Wanted | None, RedirectedListener]] = {}
         for where in sorted(self._first):
             first = self._first[where][1]
             listener = self._listener(where, rest, before.get(where))
-            made[where] = None if where in self._shared else first, listener
+            by_address[where] = None if where in self._shared else first, listener
             if first.is_endpoint:
                 of_endpoints.setdefault(where[0], []).append(listener)
             else:
@@ -240,7 +240,7 @@ class _Plan:
             listeners=tuple(listeners),
             of_endpoints={key: tuple(values) for key, values in of_endpoints.items()},
             conflicts=tuple(self._conflicts),
-            steps=Steps(wanted, made),
+            steps=Steps(wanted, by_address),
         )
 
     def _listener(
@@ -249,7 +249,7 @@ class _Plan:
         wanted, shared = self._first[where][1], self._shared.get(where)
         if shared is None and before is not None and before[0] is wanted and before[1].rest == rest:
             return before[1]
-        made = RedirectedListener(
+        listener = RedirectedListener(
             bind=where[0],
             port=where[1],
             chains=wanted.chains if shared is None else shared.chains,
@@ -257,4 +257,4 @@ class _Plan:
             further=wanted.further,
             is_bound=wanted.is_bound,
         )
-        return before[1] if before is not None and before[1] == made else made
+        return before[1] if before is not None and before[1] == listener else listener

@@ -82,11 +82,13 @@ def _redirected(
     networks = tuple(each for each in service.addresses if not is_ip(each))
     everywhere = ips.wildcard, port.number
     if own:
-        made = _connections(service, port, egress, (own[0], port.number), is_shared=False)
-        yield made._replace(further=own[1:])
+        connections = _connections(service, port, egress, (own[0], port.number), is_shared=False)
+        yield connections._replace(further=own[1:])
     if networks:
-        made = _connections(service, port, egress, everywhere, is_shared=True, networks=networks)
-        yield made._replace(further=ips.further_wildcards)
+        connections = _connections(
+            service, port, egress, everywhere, is_shared=True, networks=networks
+        )
+        yield connections._replace(further=ips.further_wildcards)
     if own or networks:
         return
     if not service.is_headless and not service.takes_any_address and not port.protocol.is_tls:
@@ -94,11 +96,11 @@ def _redirected(
     if service.is_headless:
         for address in _endpoints(service, ips):
             where = address, port.number
-            made = _connections(service, port, egress, where, is_shared=False)
-            yield made._replace(is_endpoint=True)
+            connections = _connections(service, port, egress, where, is_shared=False)
+            yield connections._replace(is_endpoint=True)
         return
-    made = _connections(service, port, egress, everywhere, is_shared=True)
-    yield made._replace(further=ips.further_wildcards)
+    connections = _connections(service, port, egress, everywhere, is_shared=True)
+    yield connections._replace(further=ips.further_wildcards)
 
 
 def _connections(

@@ -9,7 +9,7 @@ from mesh_model import MeshModel
 
 
 def over_budget(model: MeshModel) -> Iterator[Problem]:
-    """Yield a problem for each that is left out; for one made of another object, at that one."""
+    """Yield a problem for each that is left out; for a translated one, at its source."""
     left_out = model.virtual_services.left_out
     for item in model.rules.of_kind(VIRTUAL_SERVICE) if left_out else ():
         if (item.namespace, item.name) in left_out:
