@@ -231,10 +231,10 @@ class Teams:
         clusters, listeners = context.clusters(proxy), context.listeners(proxy)
         found = {f"cluster {each.name}": each.body for each in clusters.resources}
         found |= {f"listener {each.name}": each.body for each in listeners.resources}
-        wanted = self._references.of(clusters.resources)
+        wanted = self._references.named_by(clusters.resources)
         endpoints = context.endpoints(proxy, wanted).resources
         found |= {f"endpoints {each.name}": each.body for each in endpoints}
-        for each in context.routes(proxy, self._references.of(listeners.resources)).resources:
+        for each in context.routes(proxy, self._references.named_by(listeners.resources)).resources:
             made = RouteConfiguration.FromString(each.body)
             for host in made.virtual_hosts:
                 found[f"route {made.name} {host.name}"] = host.SerializeToString(deterministic=True)

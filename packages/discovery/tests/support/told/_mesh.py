@@ -143,8 +143,8 @@ class Mesh:
     def _all_of(self, context: PushContext, proxy: Proxy) -> dict[str, Resources]:
         clusters, listeners = context.clusters(proxy).by_name(), context.listeners(proxy).by_name()
         named = {
-            type_urls.ENDPOINT: self._references.of(clusters.values()),
-            type_urls.ROUTE: self._references.of(listeners.values()),
+            type_urls.ENDPOINT: self._references.named_by(clusters.values()),
+            type_urls.ROUTE: self._references.named_by(listeners.values()),
         }
         return {
             type_urls.CLUSTER: clusters,
@@ -171,7 +171,7 @@ class Mesh:
     def _by_name(
         self, connected: _Connected, url: str, had: Resources, push: PushRequest | None
     ) -> Resources:
-        names = self._references.of(connected.has[_BY_NAME[url]].values())
+        names = self._references.named_by(connected.has[_BY_NAME[url]].values())
         now = {name: each for name, each in had.items() if name in names}
         if now and push is not None:
             watch = Watch(type_url=url, names=frozenset(now))
