@@ -270,6 +270,13 @@ def chaos(session: nox.Session) -> None:
 
 
 @nox.session
+def corpora(session: nox.Session) -> None:
+    """YAML that others wrote, read here and by Istio's own code; needs Go and its module proxy."""
+    install_editable(session, "test", only=PACKAGES["istio-config"])
+    session.run("python", "tools/judge_corpora.py", *session.posargs)
+
+
+@nox.session
 def demo(session: nox.Session) -> None:
     """Two services that talk mutual TLS through their Envoys, on this machine."""
     install_editable(session, only=PACKAGES["local"])
