@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from istio_config import InStore, Snapshot, object_key
 from mesh_discovery import MemorySource
+from mesh_discovery.sources._all_sources import Sources
 from mesh_discovery.sources._merged_objects import MergedObjects
-from mesh_discovery.sources._sources import Sources
 
 NAME = "ServiceEntry default/a"
 

@@ -4,8 +4,8 @@ import asyncio
 from typing import Any
 
 from mesh_discovery import MemorySource
+from mesh_discovery.sources._all_sources import Sources
 from mesh_discovery.sources._gateway_names import GatewayNames
-from mesh_discovery.sources._sources import Sources
 from mesh_discovery.sources.registration._group_entries import Registrant
 from mesh_discovery.sources.registration._registered_workloads import RegisteredWorkloads
 from mesh_discovery.sources.registration._workload_observer import WorkloadObserver

@@ -11,10 +11,10 @@ from typing import Protocol
 from mesh_discovery._config import DiscoveryConfig, SettingsError
 from mesh_discovery._metrics import Metrics
 from mesh_discovery.push._config_store import ConfigStore
+from mesh_discovery.sources._all_sources import Sources
 from mesh_discovery.sources._gateway_names import GatewayNames
 from mesh_discovery.sources._merged_objects import MergedObjects
 from mesh_discovery.sources._source import ObjectSource
-from mesh_discovery.sources._sources import Sources
 from mesh_discovery.sources.files._file_source import read_files
 from mesh_discovery.sources.files._loader import ConfigLoader
 from mesh_discovery.sources.key_sets._key_set_fetcher import KeySetFetcher

@@ -20,7 +20,7 @@ from mesh_discovery._metrics import Metrics
 from mesh_discovery._registration_limits import RegistrationLimits
 from mesh_discovery.push._config_store import ConfigStore
 from mesh_discovery.push._generators import generators
-from mesh_discovery.sources._sources import Sources
+from mesh_discovery.sources._all_sources import Sources
 from mesh_discovery.sources.files._file_source import FileSource
 from mesh_discovery.sources.registration._registered_workloads import RegisteredWorkloads
 from mesh_discovery.sources.registration._workload_observer import WorkloadObserver

@@ -19,7 +19,7 @@ from mesh_discovery.parts._xds_server import xds_server
 from mesh_discovery.push._config_store import ConfigStore
 from mesh_discovery.serve._debug_pages import DebugPages
 from mesh_discovery.serve._serving_certificate import serving_certificate
-from mesh_discovery.sources._sources import Sources
+from mesh_discovery.sources._all_sources import Sources
 from mesh_discovery.sources.files._file_source import FileSource
 from mesh_discovery.sources.files._loader import ConfigLoader
 from mesh_discovery.sources.key_sets._key_set_fetcher import KeySetFetcher

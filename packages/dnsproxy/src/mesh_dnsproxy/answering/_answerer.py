@@ -28,7 +28,10 @@ Kept = dict[bytes, tuple[Callable[[], bytes], Tally]]
 
 
 class Forward(NamedTuple):
-    """A query for an upstream. known: the table has the name, but not for this type."""
+    """A query for an upstream. known: the table has the name, but no records of this type.
+
+    A and AAAA of a name in the table are never forwarded: without an address the answer is empty.
+    """
 
     query: Query
     limit: int

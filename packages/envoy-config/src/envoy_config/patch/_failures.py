@@ -1,4 +1,4 @@
-"""Patches that could not be applied, and why."""
+"""A patch that could not be applied, and why; `_resources` decides which are."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,8 @@
-"""Outlier detection of clusters: which endpoints are left out for a while."""
+"""Outlier detection of clusters: which endpoints are left out for a while.
+
+Which answers count as errors is among the HTTP options of a cluster: `_http_options` has it from
+`error_matcher`.
+"""
 
 from envoy_config.generate._messages import (
     cluster_pb2,

@@ -41,9 +41,9 @@ def hosts_at_all_sidecars(found: VirtualService) -> tuple[str, ...]:
 def shadowed_by_others(
     host: str, candidates: Iterable[tuple[VirtualService, ConfigObject]]
 ) -> Iterator[Problem]:
-    """Yield a problem for each that has a host which an older one has at all sidecars.
+    """Yield a problem for each that has a host which an earlier one has at all sidecars.
 
-    candidates: those that may apply to it, the oldest first.
+    candidates: those that may apply to it, by rank (see `istio_config._seniority`).
     """
     first: VirtualService | None = None
     for found, item in candidates:
