@@ -168,10 +168,10 @@ _HEAD = """# What of the YAML that others wrote is taken
 
 `python3 tools/dev.py corpora -- --write` makes this page. It reads the YAML in these modules
 (files, raw strings in tests, documentation, and each object that Istio's own tests of its
-validation make) with `istio_config`, and with Istio's own code: the definitions of the kinds with their rules, and
-then the validation of istiod's webhook. Of Kubernetes' own kinds the judge knows only the fields. A
-document is what `mesh-discovery check` would have to take by itself; what it names elsewhere is not
-looked for.
+validation make) with `istio_config`, and with Istio's own code: the definitions of the kinds with
+their rules, and then the validation of istiod's webhook. Of Kubernetes' own kinds the judge knows
+only the fields. A document is what `mesh-discovery check` would have to take by itself; what it
+names elsewhere is not looked for.
 """
 
 
