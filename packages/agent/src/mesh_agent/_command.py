@@ -16,10 +16,9 @@ from msgspec.structs import replace
 from typer.core import TyperCommand
 
 from mesh_agent._start import agent_version, environment_added, replace_this_process
-from mesh_agent.config._command_line import FlagValueError
 from mesh_agent.config._flags import Flags
 from mesh_agent.config._options import OPTIONS, ROLE, ROLES, Option, sorted_words
-from mesh_command_line import Form, examples
+from mesh_command_line import FlagValueError, Form, examples
 
 _PASSED = "mesh_agent.passed_flags"
 _APPLICATION = "mesh_agent.application"

@@ -9,11 +9,11 @@ import pytest
 import typer
 from msgspec import structs
 
+from istio_settings import Setting
 from mesh_agent import AgentConfig, ConfigError, Flags
 from mesh_agent._command import CommandWithFlags, with_flags
 from mesh_agent.config.table._fields import WITHOUT_EFFECT
 from mesh_agent.config.table._flags import FLAGS
-from mesh_agent.config.table._setting import Setting
 from mesh_agent.config.table._variables import OUR_OWN, SURROUNDINGS, VARIABLES
 
 Load = Callable[..., AgentConfig]

@@ -15,6 +15,7 @@ from mesh_command_line._span import span
 
 if TYPE_CHECKING:
     from mesh_command_line._form import Form
+    from mesh_command_line._sorted_flags import FlagValueError, sort_flags
     from mesh_command_line.documents._collateral import collateral
     from mesh_command_line.documents._command_tree import Command, Parameter, Program
     from mesh_command_line.documents._completion import Shell, completion_script
@@ -30,6 +31,9 @@ __all__ = [
     # options and help of commands made with typer
     "Form",
     "examples",
+    # flags of other programs
+    "FlagValueError",
+    "sort_flags",
     # what commands there are
     "Command",
     "Parameter",
@@ -49,6 +53,7 @@ __all__ = [
 
 _LOADED_WHEN_USED = {
     "Command": "documents._command_tree",
+    "FlagValueError": "_sorted_flags",
     "Form": "_form",
     "Parameter": "documents._command_tree",
     "Program": "documents._command_tree",
@@ -59,6 +64,7 @@ _LOADED_WHEN_USED = {
     "markdown": "documents._manual",
     "program_of": "documents._of_typer",
     "program_of_parser": "documents._of_argparse",
+    "sort_flags": "_sorted_flags",
     "write_pages": "documents._manual",
 }
 

@@ -12,7 +12,7 @@ TYPE_CHECKING = False  # as type checkers know it, without loading `typing`
 if TYPE_CHECKING:
     from mesh_configfile import Problem
     from mesh_discovery._check import Checked, check_configuration
-    from mesh_discovery._config import Address, DiscoveryConfig, SettingsError, TokenRule
+    from mesh_discovery._config import Address, DiscoveryConfig, SettingsError
     from mesh_discovery._config_error import ConfigError
     from mesh_discovery._server import ControlPlane, running
     from mesh_discovery.serve._distribution import NotDistributed, wait_for_distribution
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         status_notes,
         status_problems,
     )
+    from mesh_discovery.settings._tokens import TokenRule
     from mesh_discovery.sources._memory import MemorySource
     from mesh_discovery.sources._reading import Reading, WrongFile
     from mesh_discovery.sources._source import ObjectSource, OnChange
@@ -78,7 +79,7 @@ _LOADED_WHEN_USED = {
     "Load": "sources.files._loader",
     "Problem": "_config_error",
     "SettingsError": "_config",
-    "TokenRule": "_config",
+    "TokenRule": "settings._tokens",
     "check_configuration": "_check",
     "running": "_server",
     "StatusDocument": "serve._status",

@@ -1,8 +1,7 @@
 """The settings of the command, from flags and environment; mistakes are reported all at once."""
 
-import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from istio_config.addresses import is_host, split_host_port
+from istio_settings import Told
 from mesh_address_guard import (
     THIS_MACHINE,
     AddressGuard,
@@ -17,9 +17,18 @@ from mesh_address_guard import (
     NotANetwork,
     parse_networks,
 )
-from mesh_configfile import Duration, DurationBoundsError, DurationError
 from mesh_discovery._registration_limits import LIMITS, RegistrationLimits
-from mesh_filewatch import ReadTimedOut, run_with_timeout
+from mesh_discovery.settings._connections import (
+    SERVING_TLS,
+    STREAM_SETTINGS,
+    ServingTls,
+    StreamSettings,
+    read_serving_tls,
+    read_stream_settings,
+)
+from mesh_discovery.settings._reader import Reader
+from mesh_discovery.settings._tokens import TokenRule, read_tokens
+from mesh_discovery.settings._told import settings_told
 from mesh_identity import InvalidSpiffeId, checked_trust_domain
 from mesh_lifecycle import check_fields
 from mesh_listening import GRPC_LIMITS, HTTP_LIMITS, ConnectionLimits
@@ -35,6 +44,8 @@ KEY_SET_NETWORKS = "MESH_DISCOVERY_KEY_SET_NETWORKS"
 _BLOCKED_KEY_SETS = "BLOCKED_CIDRS_IN_JWKS_URIS"
 
 _MOST_CA_SIGNERS = 64
+_USUAL = Path("./etc/istio/config")
+"""Where Istio's control plane looks for mesh config; here the objects' files, too."""
 
 
 _XDS = ServerConfig()
@@ -71,22 +82,6 @@ class Address:
 
     def __str__(self) -> str:
         return f"{self.host or '*'}:{self.port}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TokenRule:
-    """Which tokens prove an identity."""
-
-    issuer: str
-    audiences: tuple[str, ...]
-    jwks_file: Path | None = None
-    jwks: str = ""
-    """The key set itself, when there is no file."""
-    jwks_url: str = ""
-    """Where to fetch the key set, when there is neither; empty: as the issuer's discovery says."""
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,6 +143,18 @@ class DiscoveryConfig:
     """Of each HTTP port."""
     client_limits: ClientLimits = CLIENT_LIMITS
     """Of all xDS clients, those of one identity, and one stream."""
+    streams: StreamSettings = STREAM_SETTINGS
+    """How long connections live, and how many streams there may be."""
+    serving_tls: ServingTls = SERVING_TLS
+    """Of the secure port."""
+    name: str = ""
+    """What responses name as their control plane; empty: the host's name."""
+    custom_hosts: tuple[str, ...] = ()
+    """Further names on the certificate of the secure port."""
+    signs_certificates: bool = True
+    """Whether workloads get certificates here."""
+    told: tuple[Told, ...] = ()
+    """The settings that were given and have no effect, to be logged."""
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -157,7 +164,8 @@ class DiscoveryConfig:
 class Flags:
     """The flags of the command line, as texts."""
 
-    config_dir: Path
+    config_dir: Path | None
+    """None: the usual one, if it is there."""
     mesh_config: Path | None
     mesh_networks: Path | None = None
     ca_dir: Path | None
@@ -178,11 +186,21 @@ class Flags:
     key_set_networks: str = ""
     believe_plaintext: bool = False
     strict_namespaces: bool = False
+    namespace: str = ""
+    keepalive_interval: str = ""
+    keepalive_timeout: str = ""
+    max_connection_age: str = ""
+    tls_min_version: str = ""
+    tls_cipher_suites: tuple[str, ...] = ()
+    passed: tuple[tuple[str, str], ...] = ()
+    """Flags of Istio's control plane that are not honoured, and their values."""
 
 
 def read_config(flags: Flags, environ: Mapping[str, str]) -> DiscoveryConfig:
     """Make settings of flags and environment; raises `SettingsError` with every mistake."""
     reader = _Reader(environ)
+    told, refused = settings_told(flags.passed, environ)
+    reader.problems += refused
     default = reader.duration("DEFAULT_WORKLOAD_CERT_TTL", 24 * 3600)
     longest = reader.duration("MAX_WORKLOAD_CERT_TTL", 90 * 86400)
     if default > longest:
@@ -191,11 +209,11 @@ def read_config(flags: Flags, environ: Mapping[str, str]) -> DiscoveryConfig:
             f"({longest:g}s): lower one or raise the other"
         )
     config = DiscoveryConfig(
-        config_dir=flags.config_dir,
-        mesh_config=flags.mesh_config,
-        mesh_networks=flags.mesh_networks,
+        config_dir=flags.config_dir or reader.usual(_USUAL, os.path.isdir),
+        mesh_config=flags.mesh_config or reader.usual(_USUAL / "mesh", os.path.isfile),
+        mesh_networks=flags.mesh_networks or reader.usual(_USUAL / "meshNetworks", os.path.isfile),
         ca_dir=flags.ca_dir or Path(environ.get("ROOT_CA_DIR") or "./etc/cacerts"),
-        tokens=reader.tokens(flags),
+        tokens=read_tokens(flags, reader),
         http=reader.address("--http-addr", flags.http_addr),
         grpc=reader.address("--grpc-addr", flags.grpc_addr),
         secure_grpc=reader.address("--secure-grpc-addr", flags.secure_grpc_addr),
@@ -208,7 +226,7 @@ def read_config(flags: Flags, environ: Mapping[str, str]) -> DiscoveryConfig:
         plaintext_secrets=flags.plaintext_secrets or reader.flag(PLAINTEXT_SECRETS),
         key_set_guard=reader.key_set_guard(flags.key_set_networks),
         domain=reader.domain("--domain", flags.domain),
-        namespace=environ.get("POD_NAMESPACE") or "istio-system",
+        namespace=flags.namespace or environ.get("POD_NAMESPACE") or "istio-system",
         trust_domain=reader.trust_domain(environ.get("TRUST_DOMAIN") or "cluster.local"),
         default_lifetime=timedelta(seconds=default),
         max_lifetime=timedelta(seconds=longest),
@@ -231,11 +249,22 @@ def read_config(flags: Flags, environ: Mapping[str, str]) -> DiscoveryConfig:
         grpc_limits=reader.limits("MESH_DISCOVERY_GRPC", GRPC_LIMITS),
         http_limits=reader.limits("MESH_DISCOVERY_HTTP", HTTP_LIMITS),
         client_limits=reader.client_limits(),
+        streams=read_stream_settings(flags, reader),
+        serving_tls=read_serving_tls(flags, reader),
+        name=reader.text("POD_NAME"),
+        custom_hosts=reader.hosts("ISTIOD_CUSTOM_HOST"),
+        signs_certificates=reader.flag("ENABLE_CA_SERVER", default=True),
+        told=told,
     )
     if config.plaintext_secrets and not config.believe_plaintext:
         reader.problems.append(
             "--plaintext-secrets is given without --believe-plaintext: keys go over the plaintext "
             "port only to callers that are believed to be gateways; give both or leave it out"
+        )
+    if config.config_dir is None and (config.mesh_config or config.mesh_networks):
+        reader.problems.append(
+            "--mesh-config or --mesh-networks is given without --config-dir: they are read beside "
+            f"the objects' files; give a directory, or make {_USUAL}"
         )
     if config.grpc is None and config.secure_grpc is None:
         reader.problems.append(
@@ -246,50 +275,21 @@ def read_config(flags: Flags, environ: Mapping[str, str]) -> DiscoveryConfig:
     return config
 
 
-def wrong_duration(name: str, text: str, error: DurationError) -> str:
-    """Return the sentence for a setting that is no duration."""
-    if isinstance(error, DurationBoundsError):
-        return f"{name}: {error}"
-    return f"{name} is {text!r}: expected a duration such as 24h or 100ms{error.hint}"
+class _Reader(Reader):
+    def usual(self, path: Path, test: Callable[[Path], bool]) -> Path | None:
+        """Return where Istio's control plane looks if no flag says so, if there is something."""
+        return path if self.is_there(path, test, name=str(path)) else None
 
-
-class _Reader:
-    def __init__(self, environ: Mapping[str, str]) -> None:
-        self._environ = environ
-        self.problems: list[str] = []
-
-    def duration(self, name: str, default: float, *, zero: bool = False) -> float:
-        text = self._environ.get(name, "")
-        return self.parsed_duration(name, text, default, zero=zero) if text else default
-
-    def parsed_duration(self, name: str, text: str, default: float, *, zero: bool = False) -> float:
-        try:
-            seconds = float(Duration.parse(text))
-        except DurationError as error:
-            self.problems.append(wrong_duration(name, text, error))
-            return default
-        if seconds == 0 and not zero:
-            self.problems.append(f"{name} is {text!r}: must be more than 0")
-            return default
-        return seconds
-
-    def flag(self, name: str) -> bool:
-        text = self._environ.get(name, "").lower()
-        if text not in ("", "true", "false", "1", "0"):
-            self.problems.append(f"{name} is {text!r}: expected true or false")
-        return text in ("true", "1")
-
-    def percentage(self, name: str, default: int) -> float:
-        text = self._environ.get(name, "") or str(default)
-        if not (text.isascii() and text.isdigit() and int(text) <= 100):
-            self.problems.append(f"{name} is {text!r}: expected a whole number from 0 to 100")
-            return default / 100
-        return int(text) / 100
+    def hosts(self, name: str) -> tuple[str, ...]:
+        found = tuple(filter(None, (each.strip() for each in self.text(name).split(","))))
+        for each in found:
+            self.domain(name, each)
+        return found
 
     def signers(self, given: str) -> int:
         """Read how many signer processes there are, from the flag or else the environment."""
         name = "--ca-signers" if given else CA_SIGNERS
-        text = given or self._environ.get(CA_SIGNERS, "") or "0"
+        text = given or self.environ.get(CA_SIGNERS, "") or "0"
         is_number = text.isascii() and text.isdigit() and len(text) < len("1000")
         if not (is_number and int(text) <= _MOST_CA_SIGNERS):
             self.problems.append(
@@ -301,8 +301,8 @@ class _Reader:
     def key_set_guard(self, given: str) -> AddressGuard:
         """Read where key sets may be, from the flag or else the environment, and may not be."""
         name = "--key-set-networks" if given else KEY_SET_NETWORKS
-        allowed = self._networks(name, given or self._environ.get(KEY_SET_NETWORKS, ""))
-        blocked = self._networks(_BLOCKED_KEY_SETS, self._environ.get(_BLOCKED_KEY_SETS, ""))
+        allowed = self._networks(name, given or self.environ.get(KEY_SET_NETWORKS, ""))
+        blocked = self._networks(_BLOCKED_KEY_SETS, self.environ.get(_BLOCKED_KEY_SETS, ""))
         return AddressGuard(blocked=(*THIS_MACHINE, *blocked), allowed=allowed)
 
     def _networks(self, name: str, text: str) -> tuple[IpNetwork, ...]:
@@ -315,8 +315,8 @@ class _Reader:
     def limits(self, prefix: str, default: ConnectionLimits) -> ConnectionLimits:
         """Read how many connections a port takes, and how many of them from one address."""
         of_port, of_peer = f"{prefix}_CONNECTIONS", f"{prefix}_CONNECTIONS_PER_PEER"
-        port = self._count(of_port, default.port)
-        peer = self._count(of_peer, min(default.peer, max(1, port // 4)))
+        port = self.count(of_port, default.port)
+        peer = self.count(of_peer, min(default.peer, max(1, port // 4)))
         if peer > port:
             self.problems.append(
                 f"{of_peer} ({peer}) is above {of_port} ({port}): one caller could keep all others "
@@ -327,8 +327,8 @@ class _Reader:
     def registrations(self, prefix: str) -> RegistrationLimits:
         """Read how many workloads may be registered, and how many of them by one identity."""
         of_identity = f"{prefix}_PER_IDENTITY"
-        all_of_them = self._count(prefix, LIMITS.in_all)
-        own = self._count(of_identity, min(LIMITS.of_identity, all_of_them))
+        all_of_them = self.count(prefix, LIMITS.in_all)
+        own = self.count(of_identity, min(LIMITS.of_identity, all_of_them))
         if own > all_of_them:
             self.problems.append(
                 f"{of_identity} ({own}) is above {prefix} ({all_of_them}): one identity could keep "
@@ -367,16 +367,7 @@ class _Reader:
         return size
 
     def _mib(self, name: str, default: int) -> int:
-        return self._count(name, default >> 20) << 20
-
-    def _count(self, name: str, default: int) -> int:
-        text = self._environ.get(name, "")
-        if not text:
-            return default
-        if not (text.isascii() and text.isdigit() and 0 < int(text) < 1 << 20):
-            self.problems.append(f"{name} is {text!r}: expected a whole number from 1 to 1048575")
-            return default
-        return int(text)
+        return self.count(name, default >> 20) << 20
 
     def address(self, flag: str, text: str) -> Address | None:
         if not text:
@@ -399,70 +390,3 @@ class _Reader:
         except InvalidSpiffeId as error:
             self.problems.append(f"TRUST_DOMAIN: {error}")
             return name
-
-    def tokens(self, flags: Flags) -> TokenRule | None:
-        if flags.jwks_url:
-            return self._fetched_keys(flags)
-        if flags.jwks_file is None and flags.jwt_issuer.startswith("https://"):
-            return TokenRule(issuer=flags.jwt_issuer, audiences=flags.jwt_audiences)
-        if flags.jwks_file is not None or flags.jwt_issuer:
-            if flags.jwks_file is None or not flags.jwt_issuer:
-                missing = "--jwt-issuer" if flags.jwks_file is not None else "--jwks-file"
-                self.problems.append(
-                    f"{missing} is missing: --jwks-file and --jwt-issuer go together"
-                )
-                return None
-            if not self._is_file(flags.jwks_file):
-                self.problems.append(f"--jwks-file {flags.jwks_file} is no file")
-            return TokenRule(
-                issuer=flags.jwt_issuer, audiences=flags.jwt_audiences, jwks_file=flags.jwks_file
-            )
-        rule = self._environ.get("JWT_RULE", "")
-        return self._jwt_rule(rule, flags.jwt_audiences) if rule else None
-
-    def _is_file(self, path: Path) -> bool:
-        try:
-            return run_with_timeout(partial(os.path.isfile, path), path=path)
-        except ReadTimedOut as error:
-            self.problems.append(f"--jwks-file {error}")
-            return True
-
-    def _fetched_keys(self, flags: Flags) -> TokenRule | None:
-        if flags.jwks_file is not None:
-            self.problems.append("--jwks-url and --jwks-file are both given: leave one out")
-        if not flags.jwt_issuer:
-            self.problems.append("--jwt-issuer is missing: --jwks-url needs it")
-        return TokenRule(
-            issuer=flags.jwt_issuer, audiences=flags.jwt_audiences, jwks_url=flags.jwks_url
-        )
-
-    def _jwt_rule(self, text: str, audiences: tuple[str, ...]) -> TokenRule | None:
-        """Read Istio's JWT rule: keys inline, in a file, by URL, or found by the issuer."""
-        try:
-            rule = json.loads(text)
-        except ValueError:
-            rule = None
-        if not isinstance(rule, dict) or not isinstance(rule.get("issuer"), str):
-            self.problems.append("JWT_RULE: expected a JSON object with issuer and jwks or jwksUri")
-            return None
-        listed = rule.get("audiences") or list(audiences)
-        if not isinstance(listed, list) or not all(isinstance(each, str) for each in listed):
-            self.problems.append("JWT_RULE: audiences must be a list of texts")
-            return None
-        uri = rule.get("jwksUri") or rule.get("jwks_uri") or ""
-        inline = rule.get("jwks") or ""
-        if isinstance(uri, str) and uri.startswith("file://"):
-            return TokenRule(
-                issuer=rule["issuer"],
-                audiences=tuple(listed),
-                jwks_file=Path(uri.removeprefix("file://")),
-            )
-        if isinstance(inline, str) and inline and not uri:
-            return TokenRule(issuer=rule["issuer"], audiences=tuple(listed), jwks=inline)
-        if isinstance(uri, str) and not inline and (uri or rule["issuer"].startswith("https://")):
-            return TokenRule(issuer=rule["issuer"], audiences=tuple(listed), jwks_url=uri)
-        self.problems.append(
-            "JWT_RULE: keys are read from jwks (inline), from jwksUri (file:// or https://), or "
-            "found by an issuer that is an https:// URL; give one of them"
-        )
-        return None

@@ -232,7 +232,10 @@ async def test_the_serving_certificate_follows_the_discovery_address(
 @pytest.mark.parametrize(
     ("command", "words"),
     [
-        ("discovery", ("[env ROOT_CA_DIR; else ./etc/cacerts]", "[istio-ca]")),
+        (
+            "discovery",
+            ("else ./etc/cacerts]", "[env TOKEN_AUDIENCES; else istio-ca]"),
+        ),
         ("replace-root", ("--ca-dir",)),
     ],
 )

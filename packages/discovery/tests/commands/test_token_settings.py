@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from mesh_discovery._config import Flags, SettingsError, TokenRule, read_config
+from mesh_discovery._config import Flags, SettingsError, read_config
+from mesh_discovery.settings._tokens import TokenRule
 
 ISSUER = "https://issuer.example"
 AUDIENCES = ("istio-ca",)

@@ -38,8 +38,15 @@ if TYPE_CHECKING:
     )
     from istio_settings._proxy_config import MergeError, ProxyConfig, merge_layers
     from istio_settings._proxy_fields import Fields
+    from istio_settings._setting import HONOURED, REFUSED, TOLD, Fate, Setting
     from istio_settings._settings import Read, Settings, is_address
-    from istio_settings._told import Told
+    from istio_settings._told import (
+        Program,
+        Told,
+        flags_told,
+        unknown_name,
+        variables_told,
+    )
 
 __all__ = [
     # layers of the proxy configuration
@@ -61,7 +68,17 @@ __all__ = [
     "Read",
     "Settings",
     "is_address",
+    # tables of settings, and what is told of those that were given
+    "Fate",
+    "HONOURED",
+    "REFUSED",
+    "TOLD",
+    "Setting",
+    "Program",
     "Told",
+    "flags_told",
+    "unknown_name",
+    "variables_told",
     # node
     "BY_APP_LABEL",
     "BY_CANONICAL_NAME",
@@ -97,7 +114,16 @@ _LOADED_WHEN_USED = {
     "Read": "_settings",
     "Settings": "_settings",
     "is_address": "_settings",
+    "Fate": "_setting",
+    "HONOURED": "_setting",
+    "REFUSED": "_setting",
+    "TOLD": "_setting",
+    "Setting": "_setting",
+    "Program": "_told",
     "Told": "_told",
+    "flags_told": "_told",
+    "unknown_name": "_told",
+    "variables_told": "_told",
     "BY_APP_LABEL": "_node",
     "BY_CANONICAL_NAME": "_node",
     "BY_CANONICAL_NAME_AND_NAMESPACE": "_node",

@@ -7,9 +7,9 @@ mistakes, and `read_words`, which reads what is simply right without it.
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from mesh_agent.config._command_line import FlagValueError, sort_flags
 from mesh_agent.config._flags import Flags
 from mesh_agent.config.table._flags import FLAGS
+from mesh_command_line import FlagValueError, sort_flags
 
 ROLE = "sidecar"
 ROLES = "[sidecar|router]"

@@ -8,6 +8,7 @@ from mesh_discovery.commands._authority import replace_root, revoke
 from mesh_discovery.commands._check import check
 from mesh_discovery.commands._discovery import discovery
 from mesh_discovery.commands._examples import EXAMPLES
+from mesh_discovery.commands._istio_flags import DiscoveryCommand
 from mesh_discovery.commands._status import status
 from mesh_discovery.commands._token import token
 from mesh_discovery.commands._version import version
@@ -26,11 +27,11 @@ for _name, _command in (
     ("status", status),
     ("wait", wait),
     ("token", token),
-    ("discovery", discovery),
     ("replace-root", replace_root),
     ("revoke", revoke),
 ):
     app.command(_name, epilog=EXAMPLES[_name])(_command)
+app.command("discovery", cls=DiscoveryCommand, epilog=EXAMPLES["discovery"])(discovery)
 add_documents(app, name=NAME)
 
 

@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,21 +16,36 @@ from mesh_discovery._config import (
     SettingsError,
     read_config,
 )
+from mesh_discovery.commands._istio_flags import passed_flags
+from mesh_discovery.commands._logging import LogFlags, start_log
 from mesh_discovery.commands._options import (
     ALLOW_UNSUPPORTED,
     BELIEVE_TIMESTAMPS,
-    CONFIG_DIR,
     MESH_CONFIG,
     MESH_NETWORKS,
     STRICT_NAMESPACES,
     WRONG_CALL,
     fail,
 )
-from mesh_lifecycle import LogLevelError, configure_logging
+
+if TYPE_CHECKING:
+    import logging
+
+    from mesh_discovery.sources._memory import MemorySource
 
 
 def discovery(  # noqa: PLR0917  (typer reads options by name)
-    config_dir: Annotated[Path, CONFIG_DIR],
+    context: typer.Context,
+    config_dir: Annotated[
+        Path | None,
+        typer.Option(
+            "--config-dir",
+            "--configDir",
+            help="Directory of Istio YAML files [./etc/istio/config, if it is there].",
+            parser=Path,
+            metavar="PATH",
+        ),
+    ] = None,
     mesh_config: Annotated[Path | None, MESH_CONFIG] = None,
     mesh_networks: Annotated[Path | None, MESH_NETWORKS] = None,
     ca_dir: Annotated[
@@ -72,7 +87,10 @@ def discovery(  # noqa: PLR0917  (typer reads options by name)
     ] = "",
     jwt_audience: Annotated[
         list[str] | None,
-        typer.Option("--jwt-audience", help="Audience of the tokens [istio-ca]; repeatable."),
+        typer.Option(
+            "--jwt-audience",
+            help="Audience of the tokens; repeatable [env TOKEN_AUDIENCES; else istio-ca].",
+        ),
     ] = None,
     http_addr: Annotated[
         str, typer.Option("--http-addr", "--httpAddr", help='/ready; "" switches it off.')
@@ -104,6 +122,46 @@ def discovery(  # noqa: PLR0917  (typer reads options by name)
     domain: Annotated[str, typer.Option("--domain", help="DNS suffix of the mesh.")] = (
         "cluster.local"
     ),
+    namespace: Annotated[
+        str,
+        typer.Option(
+            "--namespace", "-n", help="Its own namespace [env POD_NAMESPACE; else istio-system]."
+        ),
+    ] = "",
+    keepalive_interval: Annotated[
+        str,
+        typer.Option(
+            "--keepalive-interval",
+            "--keepaliveInterval",
+            help="Silence after which a connection is pinged [30s].",
+        ),
+    ] = "",
+    keepalive_timeout: Annotated[
+        str,
+        typer.Option(
+            "--keepalive-timeout",
+            "--keepaliveTimeout",
+            help="A ping that is not answered for so long ends the connection [10s].",
+        ),
+    ] = "",
+    max_connection_age: Annotated[
+        str,
+        typer.Option(
+            "--max-connection-age",
+            "--keepaliveMaxServerConnectionAge",
+            help="Age at which a connection is asked to come anew, which spreads load [never].",
+        ),
+    ] = "",
+    tls_min_version: Annotated[
+        str,
+        typer.Option("--tls-min-version", help="Oldest TLS of the secure port: 1.2 or 1.3 [1.2]."),
+    ] = "",
+    tls_cipher_suites: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--tls-cipher-suites", help="Cipher suites of TLS 1.2, by IANA's names, with commas."
+        ),
+    ] = None,
     shutdown_duration: Annotated[
         str,
         typer.Option(
@@ -143,12 +201,40 @@ def discovery(  # noqa: PLR0917  (typer reads options by name)
     log_as_json: Annotated[  # noqa: FBT002  (typer makes a flag of it)
         bool, typer.Option("--log-as-json", "--log_as_json", help="Log lines as JSON.")
     ] = False,
+    log_target: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--log-target", "--log_target", help="stdout, stderr or a file; repeatable [stderr]."
+        ),
+    ] = None,
+    log_stacktrace_level: Annotated[
+        str,
+        typer.Option(
+            "--log-stacktrace-level",
+            "--log_stacktrace_level",
+            help="From which level on lines have a stack.",
+        ),
+    ] = "none",
+    log_caller: Annotated[
+        str,
+        typer.Option(
+            "--log-caller", "--log_caller", help="Scopes whose lines say where they come from."
+        ),
+    ] = "",
 ) -> None:
-    """Run the control plane."""
-    try:
-        configure_logging(log_level, as_json=log_as_json)
-    except LogLevelError as error:
-        fail([f"--log-level: {error}"], exit_code=WRONG_CALL)
+    """Run the control plane.
+
+    It takes the flags of Istio's control plane; the log names those that have no effect.
+    """
+    start_log(
+        LogFlags(
+            levels=log_level,
+            as_json=log_as_json,
+            targets=tuple(log_target or ()),
+            stacks=log_stacktrace_level,
+            callers=log_caller,
+        )
+    )
     flags = Flags(
         config_dir=config_dir,
         mesh_config=mesh_config,
@@ -158,7 +244,8 @@ def discovery(  # noqa: PLR0917  (typer reads options by name)
         jwks_file=jwks_file,
         jwks_url=jwks_url,
         jwt_issuer=jwt_issuer,
-        jwt_audiences=tuple(jwt_audience or ["istio-ca"]),
+        jwt_audiences=tuple(jwt_audience or _items(os.environ.get("TOKEN_AUDIENCES", "")))
+        or ("istio-ca",),
         http_addr=http_addr,
         grpc_addr=grpc_addr,
         secure_grpc_addr=secure_grpc_addr,
@@ -171,12 +258,23 @@ def discovery(  # noqa: PLR0917  (typer reads options by name)
         strict_namespaces=strict_namespaces,
         key_set_networks=key_set_networks,
         believe_plaintext=believe_plaintext,
+        namespace=namespace,
+        keepalive_interval=keepalive_interval,
+        keepalive_timeout=keepalive_timeout,
+        max_connection_age=max_connection_age,
+        tls_min_version=tls_min_version,
+        tls_cipher_suites=tuple(_items(",".join(tls_cipher_suites or ()))),
+        passed=passed_flags(context),
     )
     try:
         config = read_config(flags, os.environ)
     except SettingsError as error:
         fail(error.problems, exit_code=WRONG_CALL)
     _run(config)
+
+
+def _items(text: str) -> list[str]:
+    return [each for each in (part.strip() for part in text.split(",")) if each]
 
 
 def _run(config: DiscoveryConfig) -> None:
@@ -198,6 +296,19 @@ def _run(config: DiscoveryConfig) -> None:
         fail(str(error).splitlines())
 
 
+def _without_files(config: DiscoveryConfig, log: "logging.Logger") -> "tuple[MemorySource, ...]":
+    """Return a source that has no objects where there is no directory of files, and say so."""
+    if config.config_dir is not None:
+        return ()
+    from mesh_discovery.sources._memory import MemorySource
+
+    log.warning(
+        "there are no objects to serve: proxies know no service",
+        extra={"change": "name a directory of Istio's YAML files in --config-dir"},
+    )
+    return (MemorySource(name="no files"),)
+
+
 async def _serve(config: DiscoveryConfig) -> None:
     import gc
     import logging
@@ -212,10 +323,14 @@ async def _serve(config: DiscoveryConfig) -> None:
     gc.set_threshold(20_000, 50, 1000)
     gc.enable()
     log = logging.getLogger("mesh_discovery")
+    for each in config.told:
+        facts = {"setting": each.setting, "reason": each.reason}
+        level = logging.INFO if each.quiet else logging.WARNING
+        log.log(level, "a setting has no effect", extra=facts)
     async with AsyncExitStack() as process:
         stopping = process.enter_context(stop_signals())
         async with AsyncExitStack() as stack:
-            await stack.enter_async_context(running(config))
+            await stack.enter_async_context(running(config, sources=_without_files(config, log)))
             reason = await stopping.wait()
             log.info("stopping", extra={"reason": reason})
             async with drain_within(config.shutdown_s, what="control plane"):

@@ -11,7 +11,7 @@ from istio_config.addresses import split_host_port
 from mesh_command_line import say
 from mesh_configfile import DurationError, parse_duration
 from mesh_discovery import _config
-from mesh_discovery._config import wrong_duration
+from mesh_discovery.settings._reader import wrong_duration
 
 ALLOW_UNSUPPORTED = typer.Option(
     "--allow-unsupported",

@@ -88,6 +88,7 @@ class OpenedAuthority:
             self.authority,
             names=lambda: serving_names(self.config, store),
             lifetime=self.config.default_lifetime,
+            tls=self.config.serving_tls,
             on_issued=metrics.certificate_expiry.set,
         )
         async with kept as certificate:
@@ -184,6 +185,7 @@ def serving_names(config: DiscoveryConfig, store: ConfigStore) -> tuple[str, ...
         "istiod.istio-system.svc",
         f"istiod.{config.namespace}.svc",
         f"istio-pilot.{config.namespace}.svc",
+        *config.custom_hosts,
         "localhost",
         "127.0.0.1",
     ]

@@ -86,7 +86,8 @@ async def _serving_grpc(
             host=config.grpc.host, port=config.grpc.port, limits=config.grpc_limits
         )
     try:
-        opened = serving(server, list(listeners.values()), extra_handlers=[service])
+        handlers = [service] if config.signs_certificates else []
+        opened = serving(server, list(listeners.values()), extra_handlers=handlers)
         async with AsyncExitStack() as stack:
             bound = await stack.enter_async_context(opened)
             stack_of_body = stack.pop_all()

@@ -1,5 +1,6 @@
 """The xDS server of a control plane: its generators, who is admitted, and its limits."""
 
+import os
 from collections.abc import Callable
 from functools import partial
 
@@ -52,9 +53,12 @@ def xds_server(
         config=ServerConfig(
             debounce_quiet_s=config.debounce_after_s,
             debounce_maximum_s=config.debounce_max_s,
-            control_plane=control_plane_identifier,
+            control_plane=partial(
+                control_plane_identifier, name=config.name or os.uname().nodename
+            ),
             max_name_length=_MAX_NAME_LENGTH,
             **config.client_limits._asdict(),
+            **config.streams._asdict(),
             # After a push to all proxies much memory is free, and would stay the process's.
             trim_memory_after_s=10.0,
             # Agents report the health of their applications, and expect no response.

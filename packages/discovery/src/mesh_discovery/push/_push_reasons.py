@@ -5,20 +5,20 @@ each proxy, which `/debug/syncz` shows (`serve/_debug_pages`).
 """
 
 import json
-import os
 
 from mesh_discovery._version import version
 from xds_server import PushRequest
 
 
-def control_plane_identifier(push: PushRequest | None) -> str:
+def control_plane_identifier(push: PushRequest | None, *, name: str) -> str:
     """Return the JSON for `control_plane.identifier`: the fields of Istio's, and the reasons.
 
-    push: the push that the responses are of; None for answers to requests.
+    name: of this control plane, among several. push: the push that the responses are of; None for
+        answers to requests.
     """
     identifier: dict[str, object] = {
         "Component": "mesh-discovery",
-        "ID": os.uname().nodename,
+        "ID": name,
         "Info": {"version": version()},
     }
     if push is not None:

@@ -18,7 +18,7 @@ from mesh_ca import (
     VerificationKeys,
     remote_jwks,
 )
-from mesh_discovery._config import TokenRule
+from mesh_discovery.settings._tokens import TokenRule
 
 log = logging.getLogger(__name__)
 

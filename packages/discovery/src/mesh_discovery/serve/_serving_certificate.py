@@ -13,6 +13,7 @@ from typing import Protocol
 from cryptography import x509
 
 from mesh_ca import CaError
+from mesh_discovery.settings._connections import SERVING_TLS, ServingTls
 from mesh_identity import memory_file
 from mesh_lifecycle import Backoff, Clock, SystemClock, in_background
 from xds_server import server_context
@@ -98,7 +99,12 @@ class ServingCertificate:
 
 
 def _issued(
-    authority: CertificateIssuer, names: tuple[str, ...], lifetime: timedelta, *, now: float
+    authority: CertificateIssuer,
+    names: tuple[str, ...],
+    lifetime: timedelta,
+    *,
+    tls: ServingTls,
+    now: float,
 ) -> _Issued:
     key_pem, chain_pem = authority.issue_server_certificate(names, lifetime)
     leaf = x509.load_pem_x509_certificate(chain_pem)
@@ -111,7 +117,7 @@ def _issued(
         },
     )
     return _Issued(
-        context=_context(key_pem, chain_pem, authority.root_pem),
+        context=_context(key_pem, chain_pem, authority.root_pem, tls),
         names=names,
         at=now,
         begins=leaf.not_valid_before_utc.timestamp(),
@@ -119,13 +125,13 @@ def _issued(
     )
 
 
-def _context(key_pem: bytes, chain_pem: bytes, root_pem: bytes) -> ssl.SSLContext:
+def _context(key_pem: bytes, chain_pem: bytes, root_pem: bytes, tls: ServingTls) -> ssl.SSLContext:
     # The ssl module reads keys from files only.
     with memory_file(key_pem + chain_pem) as name:
         pair = Path(name)
         context = server_context(certificate_chain=pair, private_key=pair, client_roots=root_pem)
-    # What Python adds to these for TLS 1.2, CBC with SHA-2, no client of ours needs.
-    context.set_ciphers("ECDHE+AESGCM:ECDHE+CHACHA20")
+    context.minimum_version = tls.oldest
+    context.set_ciphers(tls.ciphers)
     return context
 
 
@@ -135,18 +141,19 @@ async def serving_certificate(
     *,
     names: Callable[[], Sequence[str]],
     lifetime: timedelta,
+    tls: ServingTls = SERVING_TLS,
     on_issued: Callable[[float], None] = lambda _: None,
     clock: Clock | None = None,
 ) -> AsyncIterator[ServingCertificate]:
     """Issue a certificate and renew it while the block runs; raises CaError if the first fails.
 
-    names: those that are wanted now. on_issued: told when each certificate expires, in Unix
-    seconds.
+    names: those that are wanted now. tls: what is spoken. on_issued: told when each certificate
+    expires, in Unix seconds.
     """
     clock = clock or SystemClock()
 
     def issue() -> _Issued:
-        issued = _issued(authority, tuple(names()), lifetime, now=clock.now())
+        issued = _issued(authority, tuple(names()), lifetime, tls=tls, now=clock.now())
         on_issued(issued.expires)
         return issued
 

@@ -3,7 +3,7 @@
 Source: istio.mesh.v1alpha1.ProxyConfig and MeshConfig.
 """
 
-from mesh_agent.config.table._setting import TOLD, Setting
+from istio_settings import TOLD, Setting
 
 WITHOUT_EFFECT = (
     Setting("availabilityZone", TOLD, "the label topology.istio.io/locality names the zone"),

@@ -1,6 +1,6 @@
 """The flags of `pilot-agent proxy`, of release 1.4 to today, and ours; how each counts."""
 
-from mesh_agent.config.table._setting import HONOURED, TOLD, Setting
+from istio_settings import HONOURED, TOLD, Setting
 
 _FORMER = "Istio's agent has not had it since 1.6: "
 _FIELD = _FORMER + "set {} in ProxyConfig instead"

@@ -4,47 +4,26 @@ A variable or flag that is set, and does nothing, is a line in the log that name
 """
 
 import json
-import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import istio_settings
 from envoy_supervisor import JSON
-from istio_settings import Told
+from istio_settings import Told, unknown_name
 
 if TYPE_CHECKING:
-    from istio_settings import MeshFile, ProxyConfig
+    from istio_settings import MeshFile, Program, ProxyConfig
 
+_NAME = "the agent"
 _OURS = ("ISTIO_", "ISTIOD_", "PILOT_", "MESH_AGENT_")
-_PREFIXES = ("ISTIO_META_", "ISTIO_METAJSON_", "CA_HEADER_", "XDS_HEADER_")
-_SERVICE_HOST = "_SERVICE_HOST"
-_NEAREST = 0.8
+_FREE = ("ISTIO_META_", "ISTIO_METAJSON_", "CA_HEADER_", "XDS_HEADER_")
 
 
 def variables_told(environ: Mapping[str, str]) -> tuple[tuple[Told, ...], tuple[str, ...]]:
     """Return the variables without effect, and a problem for each value that is refused."""
-    from mesh_agent.config.table._setting import REFUSED, TOLD
     from mesh_agent.config.table._variables import VARIABLES
 
-    told: list[Told] = []
-    problems = []
-    known = {setting.name for setting in VARIABLES}
-    for setting in VARIABLES:
-        value = environ.get(setting.name, "")
-        if setting.fate not in (TOLD, REFUSED) or setting.is_silent(value):
-            continue
-        reason = setting.reason(value)
-        if setting.fate == REFUSED:
-            problems.append(f"{setting.name}: {value!r} {reason}")
-        else:
-            told.append(Told(setting.name, reason, quiet=setting.quiet))
-    unknown = [
-        name
-        for name in sorted(environ)
-        if name.startswith(_OURS) and name not in known and not name.startswith(_PREFIXES)
-    ]
-    if unknown := _without_service_links(unknown, environ):
-        told.append(Told(", ".join(unknown), _unknown("variable", unknown, known)))
-    return tuple(told), tuple(problems)
+    return istio_settings.variables_told(VARIABLES, environ, _program())
 
 
 def flags_told(passed: Sequence[tuple[str, str]]) -> tuple[Told, ...]:
@@ -53,17 +32,8 @@ def flags_told(passed: Sequence[tuple[str, str]]) -> tuple[Told, ...]:
         return ()
     from mesh_agent.config.table._flags import FLAGS
 
-    table = {setting.name: setting for setting in FLAGS}
-    told = []
-    unknown = []
-    for name, value in passed:
-        if (setting := table.get(name)) is None:
-            unknown.append(name)
-        elif not setting.is_silent(value or "true"):
-            told.append(Told(name, setting.reason(value)))
-    if unknown := list(dict.fromkeys(unknown)):
-        told.append(Told(", ".join(unknown), _unknown("flag", unknown, set(table))))
-    return tuple(told)
+    told, _refused = istio_settings.flags_told(FLAGS, passed, _program())
+    return told
 
 
 def fields_told(proxy: "ProxyConfig") -> Iterator[Told]:
@@ -83,38 +53,17 @@ def mesh_fields_told(mesh: "MeshFile", trust_domain: str) -> Iterator[Told]:
     from mesh_agent.config.table._fields import MESH_FIELDS
 
     for name in mesh.fields.keys() - MESH_FIELDS:
-        yield Told(mesh.place(name), _unknown("field of MeshConfig", [name], MESH_FIELDS))
+        reason = unknown_name("field of MeshConfig", [name], MESH_FIELDS, program=_NAME)
+        yield Told(mesh.place(name), reason)
     given = mesh.fields.get("trustDomain", trust_domain)
     if given != trust_domain:
         reason = f"the agent's trust domain is {trust_domain}; TRUST_DOMAIN sets it"
         yield Told(mesh.place("trustDomain"), reason)
 
 
+def _program() -> "Program":
+    return istio_settings.Program(_NAME, variables=_OURS, free=_FREE)
+
+
 def _text(value: JSON) -> str:
     return value if isinstance(value, str) else json.dumps(value)
-
-
-def _unknown(kind: str, names: Sequence[str], known: Collection[str]) -> str:
-    import difflib  # only a mistake needs it
-
-    near = [
-        close for name in names for close in difflib.get_close_matches(name, known, 1, _NEAREST)
-    ]
-    meant = f"; did you mean {', '.join(near)}?" if near else ""
-    return f"the agent knows no such {kind}{meant}"
-
-
-def _without_service_links(names: Sequence[str], environ: Mapping[str, str]) -> list[str]:
-    """Leave out the variables that Kubernetes makes for each service of the pod's namespace.
-
-    Source: https://kubernetes.io/docs/concepts/services-networking/service/#environment-variables
-    """
-    services = [
-        re.escape(name.removesuffix(_SERVICE_HOST))
-        for name in environ
-        if name.endswith(_SERVICE_HOST)
-    ]
-    if not services:
-        return list(names)
-    link = re.compile(rf"(?:{'|'.join(services)})_(?:SERVICE_(?:HOST|PORT\w*)|PORT(?:_\d+_\w+)?)")
-    return [name for name in names if not link.fullmatch(name)]

@@ -1,6 +1,6 @@
 """The variables that Istio's agents read, and ours; how each counts."""
 
-from mesh_agent.config.table._setting import HONOURED, REFUSED, TOLD, Setting
+from istio_settings import HONOURED, REFUSED, TOLD, Setting
 
 _INJECTION = "it is read by the start script and the rules that capture traffic, not by the agent"
 _KEY_TOKEN = "mount a token, or name a provisioned certificate in PROV_CERT"  # noqa: S105 - a text

@@ -1,7 +1,7 @@
 """Sorts a command line: flags of the command, and flags that are passed over.
 
-Istio's agent passes over flags it does not know, so that injection templates of other releases go
-on working. A flag that is unknown takes the next word as its value unless that begins with a dash,
+Istio's programs pass over flags they do not know, so that templates of other releases go on
+working. A flag that is unknown takes the next word as its value unless that begins with a dash,
 as there (https://pkg.go.dev/github.com/spf13/pflag).
 """
 

@@ -17,12 +17,12 @@ class Setting(NamedTuple):
 
     name: of a variable, of variables that begin alike (`ISTIO_META_*`), of a flag with its dashes,
         or of a field.
-    fate: `honoured`; `told`, accepted without effect, and the log says so; or `refused`, the agent
-        does not start.
+    fate: `honoured`; `told`, accepted without effect, and the log says so; or `refused`, the
+        program does not start.
     why: of a setting that is honoured, its effect; otherwise the reason, and what to do instead.
-    silent: values that ask for no more than the agent does anyway: accepted without a word.
+    silent: values that ask for no more than the program does anyway: accepted without a word.
     by_value: values with a reason of their own, which replaces `why`.
-    quiet: told at level info, because injection sets it in every pod.
+    quiet: told at level info, because an installation sets it everywhere.
     boolean: of a flag, that it takes no value after a space.
     """
 
@@ -35,7 +35,7 @@ class Setting(NamedTuple):
     boolean: bool = False
 
     def is_silent(self, value: str) -> bool:
-        """Return whether the value asks for no more than the agent does anyway."""
+        """Return whether the value asks for no more than the program does anyway."""
         return not value or any(_same(value, each) for each in self.silent)
 
     def reason(self, value: str) -> str:
