@@ -311,3 +311,13 @@ async def test_an_ingress_listener_leads_to_a_port_of_the_loopback_address(scene
 
     assert found.status == 200
     assert sources == ["127.0.0.1"]
+
+
+async def test_an_ingress_listener_without_an_address_leads_to_its_own_port(scene: Scene) -> None:
+    reviews = await scene.reviews()
+    client = await serve(reviews, scene, "defaultEndpoint: ':9080'")
+    await scene.echo("u", address=scene.envoys["u-1"].app_address, port=9080)
+
+    found = await client.get("http://u.b/")
+
+    assert (found.status, found.version) == (200, "u")

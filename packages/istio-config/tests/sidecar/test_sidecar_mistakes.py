@@ -9,6 +9,7 @@ from istio_config.kinds.sidecar._ingress import (
     DefaultEndpoint,
     InstanceEndpoint,
     LoopbackEndpoint,
+    OriginalEndpoint,
     SocketEndpoint,
     parse_default_endpoint,
 )
@@ -260,6 +261,16 @@ WARNINGS = {
             "is deprecated and has no effect; use defaultEndpoint",
         ),
     ),
+    "default endpoint without an address": (
+        "ingress: [{port: {number: 1, protocol: TCP}, defaultEndpoint: ':2'}]",
+        (
+            "ingress[0].defaultEndpoint",
+            (
+                "names no address, so that its port has no effect, as in Istio: connections go to "
+                "the port 1 of the workload; 127.0.0.1:2 and 0.0.0.0:2 lead to that one"
+            ),
+        ),
+    ),
     "http pool of tcp": (
         "ingress: [{port: {number: 1, protocol: TCP}, connectionPool: {http: {maxRetries: 1}}}]",
         (
@@ -287,7 +298,8 @@ ENDPOINTS: dict[str, DefaultEndpoint | None] = {
     "localhost:80": None,
     "127.0.0.1:0": None,
     "127.0.0.1": None,
-    ":80": None,
+    ":80": OriginalEndpoint(port=80),
+    ":0": None,
 }
 
 

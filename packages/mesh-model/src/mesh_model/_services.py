@@ -41,6 +41,8 @@ class Port:
     protocol: Protocol
     target: int
     """The port of endpoints that name no other."""
+    has_target: bool = False
+    """Whether the object says the target itself, if only to say the same number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

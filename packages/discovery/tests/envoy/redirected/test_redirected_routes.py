@@ -82,3 +82,39 @@ async def test_tls_that_a_rule_originates_offers_nothing_of_the_mesh(
     (hello,) = wire.streams_to(outside.address, 443)
     assert b"out.example" in hello
     assert b"istio" not in hello
+
+
+async def test_a_route_to_another_port_of_a_service_without_endpoints_arrives_at_it(
+    redirected: CaptureLab,
+) -> None:
+    """The connection was going to the port 80; that the other is its own target says enough."""
+    client, outside = redirected.machine("c"), redirected.machine("outside")
+    await redirected.serve_http(outside, 8080)
+    redirected.write(
+        out=entry(
+            "out",
+            """\
+            hosts: [out.example]
+            resolution: NONE
+            ports:
+            - {number: 80, name: http, protocol: HTTP}
+            - {number: 8080, name: http-alt, protocol: HTTP, targetPort: 8080}
+            """,
+        ),
+        routes="""\
+            apiVersion: networking.istio.io/v1
+            kind: VirtualService
+            metadata: {name: out, namespace: b}
+            spec:
+              hosts: [out.example]
+              http:
+              - match: [{port: 80}]
+                route: [{destination: {host: out.example, port: {number: 8080}}}]
+            """,
+    )
+    await redirected.sidecar(client)
+
+    reply = await get(client.namespace, outside.address, 80, "out.example")
+
+    assert reply is not None
+    assert (reply.status, reply.json()["app"]) == (200, "outside")

@@ -21,6 +21,7 @@ async def test_ingress_listeners_replace_the_ports_of_services(
     await redirected.serve_http_on_socket(server, path)
     await redirected.serve_http(server, 8080)
     await redirected.serve_http(server, 9091)
+    await redirected.serve_http(server, 9093)
     redirected.write(
         s=service("s", server.address, target=9080),
         sidecar=SIDECAR.format(namespace="b")
@@ -32,8 +33,12 @@ async def test_ingress_listeners_replace_the_ports_of_services(
     defaultEndpoint: 127.0.0.1:9091
   - port: {{number: 9092, name: http-c, protocol: HTTP}}
     defaultEndpoint: 0.0.0.0:8080
+  - port: {{number: 9093, name: http-d, protocol: HTTP}}
+    defaultEndpoint: ":9093"
 """,
-        policy=peer_authentication("STRICT", ports="9090: {mode: DISABLE}", app="s"),
+        policy=peer_authentication(
+            "STRICT", ports="9090: {mode: DISABLE}, 9093: {mode: DISABLE}", app="s"
+        ),
     )
     await redirected.sidecar(server, namespace="b")
     await redirected.sidecar(client)
@@ -46,6 +51,10 @@ async def test_ingress_listeners_replace_the_ports_of_services(
     reply = await get(plain.namespace, server.address, 9090, "s.b")
     assert reply is not None
     assert reply.json()["peer"] == "::ffff:127.0.0.1"
+    # An endpoint without an address is where the connection was going.
+    reply = await get(plain.namespace, server.address, 9093, "s.b")
+    assert reply is not None
+    assert (reply.status, reply.json()["app"]) == (200, "s")
     # Other ports pass under the mode of the workload.
     assert await get(plain.namespace, server.address, 8080, "s.b") is None
 

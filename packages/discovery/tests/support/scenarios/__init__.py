@@ -34,13 +34,16 @@ A test asks for the fixture `scene`, says what the mesh is configured with, and 
   `.requests` are those so far; `.answer(status=503, delay_s=1, headers={...})` changes the
   answers, `await .refuse()` closes the port, `await .accept()` opens it again.
   `tls=scene.tls("a.example")` serves HTTPS and notes each SNI in `.server_names`.
-  `await scene.tcp_echo("v1", banner=b"hi")` is the same for TCP.
+  `await scene.tcp_echo("v1", banner=b"hi")` is the same for TCP, and `await scene.version_echo()`
+  answers with the version of HTTP that it was asked in. `get_http2(address, port, host)` asks in
+  HTTP/2.
 - Addresses are of a network 127.x.y.0/24 that only this scene has: `scene.network.address()`.
 """
 
 from scenarios._answers import Answer, Seen
 from scenarios._echo import Echo
 from scenarios._envoys import MeshEnvoy
+from scenarios._http2 import VersionEcho, get_http2
 from scenarios._networks import claimed_network
 from scenarios._plane import Refused
 from scenarios._reviews import Reviews
@@ -56,6 +59,8 @@ __all__ = [
     "Scene",
     "Seen",
     "TcpEcho",
+    "VersionEcho",
     "claimed_network",
+    "get_http2",
     "opened_scene",
 ]

@@ -19,6 +19,7 @@ from mesh_testkit.certificates import Authority as OutsideAuthority
 from planes import Envoy, WorkloadSecrets, bootstrap, eventually, start
 from scenarios._echo import Echo
 from scenarios._envoys import MeshEnvoy, session_at
+from scenarios._http2 import VersionEcho
 from scenarios._networks import Network, claimed_network
 from scenarios._plane import Refused, ScenePlane, refusals, scene_plane
 from scenarios._reviews import SERVICE, Reviews
@@ -260,6 +261,13 @@ class Scene:
         """Serve lines over TCP on an address of its own."""
         made = TcpEcho(version, address or self.network.address(), port, banner, _context=tls)
         _note_names(tls, made.server_names)
+        await made.accept()
+        self._stack.push_async_callback(made.refuse)
+        return made
+
+    async def version_echo(self, *, address: str | None = None, port: int = 8080) -> VersionEcho:
+        """Serve either version of HTTP on an address of its own."""
+        made = VersionEcho(address or self.network.address(), port)
         await made.accept()
         self._stack.push_async_callback(made.refuse)
         return made

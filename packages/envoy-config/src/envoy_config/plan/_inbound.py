@@ -14,6 +14,7 @@ from istio_config.kinds.sidecar import (
     IngressListener,
     InstanceEndpoint,
     LoopbackEndpoint,
+    OriginalEndpoint,
     SidecarSpec,
     SocketEndpoint,
     parse_default_endpoint,
@@ -179,5 +180,5 @@ def _application(ingress: IngressListener, bind: str, proxy: Proxy) -> tuple[str
             return address, port
         case InstanceEndpoint(port=port):
             return bind if bind in proxy.addresses else proxy.addresses[0], port
-        case None:
+        case OriginalEndpoint() | None:
             return proxy.app_address, ingress.port.number if ingress.port is not None else 0

@@ -37,6 +37,7 @@ def services_of_entry(  # noqa: PLR0917
             name=port.name,
             protocol=port.known_protocol,
             target=port.target_port or port.number,
+            has_target=bool(port.target_port),
         )
         for port in spec.ports
     )

@@ -36,24 +36,27 @@ def speaks(
     policy: Policy,
     *,
     mesh_upgrade: bool,
+    at_gateway: bool = False,
 ) -> Speaks:
     """Decide which version of HTTP is spoken to a port.
 
     mesh_upgrade: whether the mesh speaks HTTP/2 to HTTP ports whose rules say nothing of it.
+    at_gateway: browsers offer HTTP/2 to a gateway, whatever is behind it; so what they speak says
+    nothing about a port of undeclared protocol, as the applications of a mesh do at a sidecar.
     """
     http = policy.http
-    if protocol.is_http2 or protocol is Protocol.GRPC_WEB:
-        return Speaks.HTTP2
     is_http = protocol.is_http
     if not is_http and protocol is not Protocol.AUTO:
         return Speaks.NOT_HTTP
     if http.use_client_protocol:
         return Speaks.AS_CLIENT
+    if protocol.is_http2 or protocol is Protocol.GRPC_WEB:
+        return Speaks.HTTP2
     if http.h2_upgrade_policy is H2UpgradePolicy.UPGRADE:
         return Speaks.HTTP2
     if is_http and mesh_upgrade and http.h2_upgrade_policy is H2UpgradePolicy.DEFAULT:
         return Speaks.HTTP2
-    return Speaks.HTTP1 if is_http else Speaks.AS_CLIENT
+    return Speaks.HTTP1 if is_http or at_gateway else Speaks.AS_CLIENT
 
 
 def set_http_options(

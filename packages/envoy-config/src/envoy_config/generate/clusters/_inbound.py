@@ -100,6 +100,6 @@ def _limit(
     pool = Policy(connection_pool=policy.connection_pool)
     limit(cluster, pool, model.mesh_config.tcp_keepalive)
     spoken = speaks(protocol, Policy(), mesh_upgrade=False)
-    if pool.http.use_client_protocol and spoken is Speaks.HTTP1:
+    if pool.http.use_client_protocol and spoken is not Speaks.NOT_HTTP:
         spoken = Speaks.AS_CLIENT
     set_http_options(cluster, spoken, pool, keeps_case=keeps_case(model))

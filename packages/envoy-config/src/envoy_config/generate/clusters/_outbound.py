@@ -38,6 +38,7 @@ from envoy_config.plan._upstream_tls import TlsKind, UpstreamTls, upstream_tls
 from istio_config.kinds.destination_rule import ClientTlsMode
 from istio_config.kinds.mesh_config import MeshH2UpgradePolicy
 from istio_config.kinds.protocol import Protocol
+from istio_config.kinds.service_entry import Resolution
 from mesh_model import MeshModel, Port, Rule, Service
 
 _Cluster = cluster_pb2.Cluster
@@ -135,7 +136,8 @@ def _outbound(target: _Target, model: MeshModel, client: Client) -> Iterator[clu
         _from_eds(cluster)
     _apply(cluster, policy, model)
     _balance(cluster, found, target, model)
-    _speak(cluster, planned, target, model, by_host=found is Discovery.FORWARD_PROXY)
+    by_host = found is Discovery.FORWARD_PROXY
+    _speak(cluster, planned, target, model, by_host=by_host, at_gateway=not client.is_sidecar)
     yield cluster
 
 
@@ -176,7 +178,8 @@ def _balance(
         return
     if found is Discovery.ORIGINAL_DST:
         cluster.lb_policy = _Cluster.LbPolicy.CLUSTER_PROVIDED
-        if port.target != port.number and not service.is_headless:
+        # A route of another port leads here too, so that the same number says something.
+        if port.has_target and service.resolution is Resolution.NONE:
             cluster.original_dst_lb_config.upstream_port_override.value = port.target
         return
     balance(cluster, policy.load_balancer)
@@ -195,10 +198,11 @@ def _speak(
     model: MeshModel,
     *,
     by_host: bool,
+    at_gateway: bool,
 ) -> None:
     service, port, policy = target.service, target.port, target.policy
     upgrade = model.mesh_config.h2_upgrade_policy is MeshH2UpgradePolicy.UPGRADE
-    spoken = speaks(port.protocol, policy, mesh_upgrade=upgrade)
+    spoken = speaks(port.protocol, policy, mesh_upgrade=upgrade, at_gateway=at_gateway)
     own = planned.settings if planned.kind is TlsKind.OWN else None
     auto_sni = own is not None and not own.sni and spoken is not Speaks.NOT_HTTP
     auto_san = (

@@ -18,6 +18,7 @@ from istio_config.kinds.sidecar import (
     CaptureMode,
     InstanceEndpoint,
     LoopbackEndpoint,
+    OriginalEndpoint,
     SidecarSpec,
     SocketEndpoint,
     parse_default_endpoint,
@@ -174,5 +175,5 @@ def _application(default_endpoint: str, proxy: Proxy) -> tuple[str, int] | None:
             return address, port
         case InstanceEndpoint(port=port):
             return proxy.addresses[0], port
-        case None:
+        case OriginalEndpoint() | None:
             return None

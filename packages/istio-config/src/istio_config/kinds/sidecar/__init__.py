@@ -5,6 +5,7 @@ from istio_config.kinds.sidecar._ingress import (
     IngressListener,
     InstanceEndpoint,
     LoopbackEndpoint,
+    OriginalEndpoint,
     SocketEndpoint,
     parse_default_endpoint,
 )
@@ -25,6 +26,7 @@ __all__ = [
     "IngressListener",
     "InstanceEndpoint",
     "LoopbackEndpoint",
+    "OriginalEndpoint",
     "SIDECAR",
     "SidecarPort",
     "SidecarSpec",

@@ -48,7 +48,17 @@ class SocketEndpoint:
     path: str
 
 
-DefaultEndpoint = LoopbackEndpoint | InstanceEndpoint | SocketEndpoint
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OriginalEndpoint:
+    """Where the connection was going, as without any `defaultEndpoint`: Istio's `:8080`.
+
+    Its port has no effect there either.
+    """
+
+    port: int
+
+
+DefaultEndpoint = LoopbackEndpoint | InstanceEndpoint | SocketEndpoint | OriginalEndpoint
 
 
 def parse_default_endpoint(text: str) -> DefaultEndpoint | None:
@@ -63,6 +73,8 @@ def parse_default_endpoint(text: str) -> DefaultEndpoint | None:
         return None
     if not port:
         return None
+    if not address:
+        return OriginalEndpoint(port=port)
     if address in _LOOPBACK:
         return LoopbackEndpoint(address=address, port=port)
     return InstanceEndpoint(port=port) if address in _OF_INSTANCE else None
@@ -100,7 +112,7 @@ def ingress_mistakes(ingress: IngressListener) -> Iterator[Finding]:
             ("defaultEndpoint",),
             (
                 f'"{ingress.default_endpoint}" must be unix:///path, or a port of 127.0.0.1, '
-                "[::1], 0.0.0.0 or [::], such as 127.0.0.1:8080"
+                "[::1], 0.0.0.0 or [::], such as 127.0.0.1:8080, or :8080"
             ),
         )
     yield from _own_page_mistakes(ingress)
@@ -154,6 +166,16 @@ def ingress_warnings(ingress: IngressListener) -> Iterator[Finding]:
     yield from port_warnings(port)
     if port.target_port is not None:
         yield ("port", "targetPort"), "is deprecated and has no effect; use defaultEndpoint"
+    match parse_default_endpoint(ingress.default_endpoint):
+        case OriginalEndpoint(port=named) if named != port.number:
+            yield (
+                ("defaultEndpoint",),
+                (
+                    "names no address, so that its port has no effect, as in Istio: connections "
+                    f"go to the port {port.number} of the workload; 127.0.0.1:{named} and "
+                    f"0.0.0.0:{named} lead to that one"
+                ),
+            )
     is_http = port.known_protocol.is_http or port.known_protocol is Protocol.AUTO
     if pool is not None and pool.http is not None and not is_http:
         yield (
