@@ -3,15 +3,18 @@
 Looks at every word of the Python files and documents, also inside identifiers:
 `SocketKeeper` and `_keeper` both hold the word keeper. A docstring of a package's source has a
 subject: it does not begin with "What", "Who" or "It"; a function's is an order, and one that
-answers yes or no begins with "Return whether".
+answers yes or no begins with "Return whether". Names in a package's source say what a thing is:
+none has "made" or "told" in it, and no function is named "of".
 """
 
 from __future__ import annotations
 
 import ast
+import io
 import os
 import re
 import sys
+import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -45,6 +48,16 @@ INSTEAD = {
     "wish": "request",
     "world": "model, push context",
 }
+INSTEAD_IN_NAMES = {
+    "made": "what it is: listener, clusters, message; of a function, its verb: build, generate",
+    "told": "findings, messages, reported, sent",
+    "of": "build, get, for_host, from_text: what it does",
+}
+"""Words that are no name and no part of one; "of" is no whole name of a function."""
+_CHECKED_NAMES = frozenset({"envoy-config", "istio-config", "mesh-model"})
+"""The packages whose names are looked at."""
+_NAMES_OF_OTHERS = frozenset({"connection_made"})
+"""Names that the standard library has given: here `asyncio.Protocol`."""
 ALLOWED = re.compile(
     # Terms of others in which a word means what everyone knows by it.
     r"state[ _-]of[ _-]the[ _-]world|world[- ](readable|writable)|hello,? world"
@@ -85,6 +98,19 @@ def without_subject(source: str) -> Iterator[tuple[int, str]]:
                 yield getattr(node, "lineno", 1), other[0]
 
 
+def empty_names(source: str) -> Iterator[tuple[int, str]]:
+    """Yield the line and the word of each name that says nothing of what it names."""
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.NAME and token.string not in _NAMES_OF_OTHERS:
+            parts = _CAMEL.sub("_", token.string).lower().split("_")
+            for word in ("made", "told"):
+                if word in parts:
+                    yield token.start[0], word
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name == "of":
+            yield node.lineno, "of"
+
+
 def is_function(node: ast.AST) -> bool:
     """Return whether a node is a function, whose docstring is an order."""
     return isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
@@ -119,6 +145,11 @@ def main(root: Path) -> int:
             for line, word in without_subject(file.read_text()):
                 place = f"{file.relative_to(root)}:{line}"
                 print(f"{place}: {word}…: a docstring begins with its subject, or Return, Yield")
+                count += 1
+            checked = not _CHECKED_NAMES.isdisjoint(file.relative_to(root).parts)
+            for line, word in empty_names(file.read_text()) if checked else ():
+                place = f"{file.relative_to(root)}:{line}"
+                print(f"{place}: {word} in a name: say {INSTEAD_IN_NAMES[word]}")
                 count += 1
     print(f"vocabulary: {count} words that docs/vocabulary.md does not have", file=sys.stderr)
     return 1 if count else 0

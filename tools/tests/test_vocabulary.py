@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 import vocabulary
@@ -47,3 +49,51 @@ def three() -> None:
     return None
 """
     assert list(vocabulary.without_subject(source)) == [(2, "What")]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "made = 1",
+        "def f(made: int) -> None: ...",
+        "def told() -> None: ...",
+        "class Made: ...",
+        "class ToldAgain: ...",
+        "is_told = 1",
+        "told_apart = 1",
+        "x._made_of = 1",
+        "f(made=1)",
+        "def of(x: int) -> None: ...",
+        "async def of(x: int) -> None: ...",
+    ],
+)
+def test_a_name_that_says_nothing_is_found(line: str) -> None:
+    ((number, word),) = vocabulary.empty_names(f"fine = 1\n{line}\n")
+    assert number == 2
+    assert vocabulary.INSTEAD_IN_NAMES[word]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "mademoiselle = remade = 1",
+        "# It is made of parts, and told.",
+        "x = 'made before break'",
+        "def of_host(x: int) -> None: ...",
+        "def f(of: int) -> None: ...",
+        "def connection_made(self, transport: object) -> None: ...",
+    ],
+)
+def test_a_name_that_says_what_it_is_is_not_found(line: str) -> None:
+    assert not list(vocabulary.empty_names(line))
+
+
+@pytest.mark.parametrize(
+    ("path", "code"),
+    [("packages/mesh-model/src/a.py", 1), ("packages/mesh-model/tests/test_a.py", 0)],
+)
+def test_names_of_sources_are_looked_at(path: str, code: int, tmp_path: Path) -> None:
+    file = tmp_path / path
+    file.parent.mkdir(parents=True)
+    file.write_text("made = 1\n")
+    assert vocabulary.main(tmp_path) == code
