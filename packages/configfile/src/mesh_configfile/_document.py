@@ -49,12 +49,16 @@ class Document:
         """Yield every field and its line."""
         return self.tree.walk()
 
-    def problem(self, path: "FieldPath", message: str) -> "Problem":
-        """Make a problem of a field of this document."""
+    def problem(self, path: "FieldPath", message: str, code: str = "") -> "Problem":
+        """Make a problem of a field of this document; code: of its sort."""
         from mesh_configfile._problems import Problem, field_name
 
         return Problem(
-            file=self.file, line=self.line_of(path), field=field_name(path), message=message
+            file=self.file,
+            line=self.line_of(path),
+            field=field_name(path),
+            message=message,
+            code=code,
         )
 
     def part(self, *path: str | int) -> "Document":

@@ -15,6 +15,8 @@ class Problem:
     field: str = ""
     """As in `spec.ports[0].number`; empty for the document as a whole."""
     message: str
+    code: str = ""
+    """What others call the like, such as `IST0101` of Istio's analyzers; empty: nothing."""
 
     def __str__(self) -> str:
         field = f"{self.field}: " if self.field else ""

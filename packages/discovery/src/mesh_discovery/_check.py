@@ -5,8 +5,11 @@ others, so that each field and each reference is told beside each other, and non
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
 
 from envoy_config.reachability import (
     Reference,
@@ -19,6 +22,8 @@ from envoy_config.reachability import (
     selections_of_nothing,
 )
 from istio_config import ConfigObject, FileContent, read_content, whole_of
+from istio_config.kinds.mesh_config import InterceptionMode
+from istio_config.manifests import manifest_of
 from mesh_configfile import MAX_BYTES, Problem, field_name, read_documents
 from mesh_discovery._config_error import ConfigError
 from mesh_discovery.sources.files._first_load import first_reading
@@ -26,7 +31,6 @@ from mesh_discovery.sources.files._loader import ConfigLoader
 from mesh_filewatch import read_bytes
 from mesh_model import Facts, MeshModel, build_model
 
-TYPE_CHECKING = False  # as type checkers know it, without loading `typing`
 if TYPE_CHECKING:
     from mesh_discovery.comparison._differences import DifferentResource
     from mesh_discovery.comparison._held import Held
@@ -34,6 +38,14 @@ if TYPE_CHECKING:
 
 class NotComparableError(Exception):
     """A config dump that does not say whose it is, or is of a proxy that can't be served."""
+
+
+class ObjectPlace(NamedTuple):
+    """Where an object begins, and its kind, namespace and name."""
+
+    file: str
+    line: int
+    name: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +57,8 @@ class Checked:
     missing: those of `unreachable` where a rule names something that is not there.
     notes: objects and fields that it accepts and that have no effect.
     warnings: fields with an effect that is probably not meant.
+    hints: matters of style, and what is right as long as nothing else changes.
+    objects_at: where each object of these files begins, by file and line.
     unjudged: how many times services are named where none is defined, so that no one can tell
         whether they are right.
     different: what the proxy of a config dump has otherwise; None if there was nothing to compare.
@@ -57,6 +71,8 @@ class Checked:
     notes: tuple[Problem, ...]
     warnings: tuple[Problem, ...] = ()
     missing: tuple[Problem, ...] = ()
+    hints: tuple[Problem, ...] = ()
+    objects_at: tuple[ObjectPlace, ...] = ()
     unjudged: int = 0
     different: "tuple[DifferentResource, ...] | None" = None
 
@@ -75,6 +91,7 @@ def check_configuration(
     allow_unsupported: bool = False,
     believe_timestamps: bool = False,
     strict_namespaces: bool = False,
+    interception: InterceptionMode | None = None,
     against: "Held | None" = None,
     trust_domain: str = "cluster.local",
     domain: str = "cluster.local",
@@ -83,6 +100,7 @@ def check_configuration(
 
     beside: files and directories of the same mesh, whose objects count and are not reviewed.
     strict_namespaces: as if a namespace governed its own hosts alone.
+    interception: how traffic comes to the proxies; None: as the mesh config says, else by iptables.
     against: what a proxy has, to be compared with what it would be given. Raises
     `NotComparableError`. trust_domain: unless the mesh config says another.
     """
@@ -108,7 +126,8 @@ def check_configuration(
         strict_namespaces=strict_namespaces,
     )
     own = _Own(frozenset(load.files), whole.snapshot.objects)
-    findings = review(model)
+    judged = _intercepting(model, interception)
+    findings = review(judged)
     named = [each for each in references(whole.snapshot.objects, domain) if own.has(each.at)]
     undecided = Undecided(
         whole.snapshot.objects,
@@ -136,6 +155,7 @@ def check_configuration(
         missing=_at(named, unreachable),
         notes=tuple(dict.fromkeys((*load.snapshot.notes, *own.of(whole.snapshot.notes)))),
         warnings=(*(each for content in contents for each in content.warnings), *of_mesh),
+        objects_at=tuple(sorted(_places(contents))),
         unjudged=len(unjudged),
         different=_different(model, against, domain) if against is not None else None,
     )
@@ -223,6 +243,26 @@ def mesh_local_file(directory: Path) -> Path | None:
         ):
             return file
     return None
+
+
+def _places(contents: Iterable[FileContent]) -> Iterator[ObjectPlace]:
+    for content in contents:
+        for each in content.documents:
+            found = manifest_of(each)
+            if found is not None:
+                yield ObjectPlace(each.file, each.line, str(found))
+
+
+def _intercepting(model: MeshModel, mode: InterceptionMode | None) -> MeshModel:
+    """Return the model with a mode of interception: that given, or written, or else REDIRECT.
+
+    What is served has NONE where nothing is written, but almost all files are for Kubernetes.
+    """
+    proxies = model.mesh_config.default_config
+    mode = mode or proxies.given_interception_mode or InterceptionMode.REDIRECT
+    given = msgspec.structs.replace(proxies, given_interception_mode=mode)
+    config = msgspec.structs.replace(model.mesh_config, default_config=given)
+    return replace(model, mesh_config=config)
 
 
 def _different(model: MeshModel, held: "Held", domain: str) -> "tuple[DifferentResource, ...]":

@@ -29,7 +29,7 @@ def planted() -> set[tuple[str, int, str]]:
 
 
 async def test_one_round_tells_every_mistake_at_its_field_and_nothing_else(tmp_path: Path) -> None:
-    code, output = await run_command(tmp_path, "check", str(PLANTED))
+    code, output = await run_command(tmp_path, "check", str(PLANTED), "--interception-mode=NONE")
 
     told = [_TOLD.match(line) for line in output.splitlines()]
     assert all(told), output
@@ -43,7 +43,9 @@ async def test_one_round_tells_every_mistake_at_its_field_and_nothing_else(tmp_p
 
 
 async def test_programs_are_told_the_same(tmp_path: Path) -> None:
-    _, output = await run_command(tmp_path, "check", str(PLANTED), "-o", "json")
+    _, output = await run_command(
+        tmp_path, "check", str(PLANTED), "--interception-mode=NONE", "-o", "json"
+    )
 
     page = json.loads(output)
     told = [*page["problems"], *page["unreachable"], *page["warnings"]]

@@ -38,6 +38,8 @@ class FileContent:
     """Objects and fields that are accepted and have no effect."""
     warnings: tuple[Problem, ...] = ()
     """Fields that have an effect which is probably not meant."""
+    documents: tuple[Document, ...] = ()
+    """All documents as they were read first, if lines are kept: also those of no kind here."""
 
     @cached_property
     def by_key(self) -> Mapping[ObjectKey, ConfigObject]:
@@ -157,10 +159,17 @@ class _Part(NamedTuple):
 
 
 def read_content(
-    data: bytes, *, file: str, single: AnyKind | None = None, allow_unsupported: bool = False
+    data: bytes,
+    *,
+    file: str,
+    single: AnyKind | None = None,
+    allow_unsupported: bool = False,
+    keep_lines: bool = False,
 ) -> FileContent:
     """Read a file's bytes; problems call the file `file`."""
-    reader = FileReader(file, single=single, allow_unsupported=allow_unsupported)
+    reader = FileReader(
+        file, single=single, allow_unsupported=allow_unsupported, keep_lines=keep_lines
+    )
     return reader.read(data)
 
 
@@ -172,6 +181,9 @@ def _content(parts: Sequence[_Part], problems: Sequence[Problem]) -> FileContent
         unreadable="".join(part.unreadable for part in parts),
         notes=tuple(note for part in parts for note in part.notes),
         warnings=tuple(warning for part in parts for warning in part.warnings),
+        documents=tuple(
+            each.document for part in parts for each in part.reads if each.document is not None
+        ),
     )
     if len(content.by_key) == len(content.objects):
         return content

@@ -80,8 +80,11 @@ class ConfigObject:
         """File and line for messages, or what stands for them."""
         return self.problem((), "").place
 
-    def problem(self, path: FieldPath, message: str) -> Problem:
-        """Return the problem of a field, with its line or that of the nearest field around it."""
+    def problem(self, path: FieldPath, message: str, code: str = "") -> Problem:
+        """Return the problem of a field, with its line or that of the nearest field around it.
+
+        code: what Istio's analyzers call the like.
+        """
         path = restored(path, self.left_out) if self.left_out else path
         lines, around = dict(self.lines), path
         while around and around not in lines:
@@ -91,6 +94,7 @@ class ConfigObject:
             line=self.line + (lines.get(around, 0) if self.line else 0),
             field=field_name(path),
             message=message,
+            code=code,
         )
 
     def moved(self, by: int) -> "ConfigObject":
@@ -117,6 +121,8 @@ class Read:
     rest: ConfigObject | None = None
     notes: tuple[Problem, ...] = ()
     warnings: tuple[Problem, ...] = ()
+    document: Document | None = None
+    """What was read, if lines are kept: a check looks into it again."""
 
     def moved(self, by: int) -> "Read":
         """Return the same for a document that is so many lines further down."""
@@ -263,6 +269,7 @@ class _Reader:
             rest=found if problems else None,
             notes=tuple(self._notes),
             warnings=tuple(self._warnings),
+            document=self._document if self._keep_lines else None,
         )
 
     def _object(
@@ -367,8 +374,8 @@ class _Reader:
         self._add_all(body.mistakes)
         self._unread += body.unread
         self._left_out = body.left_out
-        for inner, message in body.warnings:
-            self._warnings.append(self._document.problem(inner, message))
+        for inner, message, code in body.warnings:
+            self._warnings.append(self._document.problem(inner, message, code))
         for inner, message in body.lacks:
             self.unsupported(inner, message)
         spec: msgspec.Struct | None = body.spec if body.spec is not None else body.rest

@@ -19,7 +19,7 @@ def read(spec: object) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
     )
     return (
         [(field_name(path), text) for path, text in body.mistakes],
-        [(field_name(path), text) for path, text in body.warnings],
+        [(field_name(path), text) for path, text, _ in body.warnings],
     )
 
 

@@ -23,7 +23,7 @@ def read(spec: object) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
     mistakes, warnings = body.mistakes, body.warnings
     return (
         [(field_name(path), text) for path, text in mistakes],
-        [(field_name(path), text) for path, text in warnings],
+        [(field_name(path), text) for path, text, _ in warnings],
     )
 
 

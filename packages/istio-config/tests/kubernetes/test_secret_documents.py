@@ -28,7 +28,7 @@ def read(**fields: Any) -> tuple[SecretFields | None, list[tuple[str, str]], lis
     return (
         spec,
         [(field_name(path), text) for path, text in mistakes],
-        [(field_name(path), text) for path, text in warnings],
+        [(field_name(path), text) for path, text, _ in warnings],
     )
 
 

@@ -133,7 +133,7 @@ def read(text: str) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
     mistakes, warnings = body.mistakes, body.warnings
     return (
         [(field_name(path), message) for path, message in mistakes],
-        [(field_name(path), message) for path, message in warnings],
+        [(field_name(path), message) for path, message, _ in warnings],
     )
 
 

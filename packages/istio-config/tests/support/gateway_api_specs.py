@@ -17,7 +17,7 @@ def read(kind: str, spec: str) -> tuple[list[str], list[str]]:
     lacking = KIND[kind].lacks(found, metadata) if found is not None else ()
     return (
         [f"{field_name(path)}: {text}" for path, text in (*mistakes, *lacking)],
-        [f"{field_name(path)}: {text}" for path, text in warnings],
+        [f"{field_name(path)}: {text}" for path, text, _ in warnings],
     )
 
 

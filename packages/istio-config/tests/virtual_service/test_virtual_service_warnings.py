@@ -16,7 +16,7 @@ def warned(text: str) -> list[str]:
     body = VIRTUAL_SERVICE.read(yaml.safe_load(text.replace("%s", ROUTE)), (), metadata)
     mistakes, warnings = body.mistakes, body.warnings
     assert mistakes == []
-    return [f"{field_name(path)}: {message}" for path, message in warnings]
+    return [f"{field_name(path)}: {message}" for path, message, _ in warnings]
 
 
 def rules(*matches: str) -> str:

@@ -1,11 +1,11 @@
 """`mesh-discovery check`: a configuration read and judged without serving it."""
 
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mesh_command_line import Form
 from mesh_discovery.commands._options import (
     ALLOW_UNSUPPORTED,
     AS_JSON,
@@ -13,15 +13,23 @@ from mesh_discovery.commands._options import (
     CONFIG_DIR,
     MESH_CONFIG,
     MESH_NETWORKS,
-    OUTPUT,
     STRICT_NAMESPACES,
     WRONG_CALL,
     fail,
 )
 
 if TYPE_CHECKING:
+    from istio_config.kinds.mesh_config import InterceptionMode
+    from mesh_configfile import Problem
     from mesh_discovery._check import Checked
     from mesh_discovery.comparison._held import Held
+
+
+class CheckForm(StrEnum):
+    """The values of `-o`."""
+
+    JSON = "json"
+    SARIF = "sarif"
 
 
 def check(
@@ -45,6 +53,14 @@ def check(
     allow_unsupported: Annotated[bool, ALLOW_UNSUPPORTED] = False,
     believe_timestamps: Annotated[bool, BELIEVE_TIMESTAMPS] = False,
     strict_namespaces: Annotated[bool, STRICT_NAMESPACES] = False,
+    interception_mode: Annotated[
+        str,
+        typer.Option(
+            metavar="REDIRECT|TPROXY|NONE",
+            help="How traffic comes to the proxies. Unless it is given or the mesh config says it, "
+            "by iptables (REDIRECT); beside a file of mesh-local, not at all (NONE).",
+        ),
+    ] = "",
     against: Annotated[
         str,
         typer.Option(
@@ -57,7 +73,10 @@ def check(
         str, typer.Option(envvar="TRUST_DOMAIN", help="Unless the mesh config says another.")
     ] = "cluster.local",
     domain: Annotated[str, typer.Option(help="The DNS suffix of the mesh.")] = "cluster.local",
-    output: Annotated[Form | None, OUTPUT] = None,
+    output: Annotated[
+        CheckForm | None,
+        typer.Option("--output", "-o", help="A form for programs.", metavar="json|sarif"),
+    ] = None,
     as_json: Annotated[bool, AS_JSON] = False,
 ) -> None:
     """Read a configuration and say all that is wrong with it.
@@ -73,6 +92,7 @@ def check(
     given = [each for each in (directory, config_dir) if each is not None]
     if len(given) != 1:
         fail(["give the directory once, as DIR or with --config-dir"], exit_code=WRONG_CALL)
+    mode = _mode(interception_mode, given[0])
     try:
         held = _held(against)
         checked = check_configuration(
@@ -83,26 +103,43 @@ def check(
             allow_unsupported=allow_unsupported,
             believe_timestamps=believe_timestamps,
             strict_namespaces=strict_namespaces,
+            interception=mode,
             against=held,
             trust_domain=trust_domain,
             domain=domain,
         )
     except NotComparableError as error:
         fail([f"--against: {error}"])
-    if as_json or output is Form.JSON:
-        _print_json(checked)
+    if as_json or output is not None:
+        _print_for_programs(checked, output or CheckForm.JSON)
         raise SystemExit(0 if checked.is_good else 1)
-    for note in checked.notes:
-        typer.echo(f"note: {note}", err=True)
+    for note in (*checked.notes, *checked.hints):
+        typer.echo(f"note: {_coded(note)}", err=True)
     if checked.unjudged:
         typer.echo(f"note: {_unjudged(checked.unjudged, mesh_local_file(given[0]))}", err=True)
     for warning in checked.warnings:
-        typer.echo(f"warning: {warning}", err=True)
+        typer.echo(f"warning: {_coded(warning)}", err=True)
     if not checked.is_good:
-        fail(map(str, (*checked.problems, *checked.unreachable, *(checked.different or ()))))
+        wrong = map(_coded, (*checked.problems, *checked.unreachable))
+        fail((*wrong, *map(str, checked.different or ())))
     typer.echo(_good(checked.objects, checked.files))
     if checked.different is not None:
         typer.echo(f"{against} has what it would be given")
+
+
+def _mode(given: str, directory: Path) -> "InterceptionMode | None":
+    """Return how traffic is intercepted; None: as the mesh config says, if it does."""
+    from istio_config.kinds.mesh_config import InterceptionMode
+    from mesh_discovery._check import mesh_local_file
+
+    if not given:
+        return InterceptionMode.NONE if mesh_local_file(directory) is not None else None
+    try:
+        return InterceptionMode(given.upper())
+    except ValueError:
+        known = ", ".join(InterceptionMode)
+        said = f'--interception-mode: "{given}" is unknown, expected one of {known}'
+        fail([said], exit_code=WRONG_CALL)
 
 
 def _held(against: str) -> "Held | None":
@@ -126,13 +163,25 @@ def _unjudged(count: int, mesh_file: Path | None) -> str:
     return f"{said}the services are those of {mesh_file}: mesh-local check {mesh_file}"
 
 
-def _print_json(checked: "Checked") -> None:
+def _coded(problem: "Problem") -> str:
+    """Return a problem with the code by which people know it from Istio's analyzers."""
+    return f"{problem} [{problem.code}]" if problem.code else str(problem)
+
+
+def _print_for_programs(checked: "Checked", form: CheckForm) -> None:
     import json
     from dataclasses import asdict
 
+    from mesh_discovery._told_findings import findings_of, plain, sarif
+
+    findings = findings_of(checked)
+    if form is CheckForm.SARIF:
+        typer.echo(json.dumps(sarif(findings), indent=2))
+        return
     told = asdict(checked)
     del told["missing"]  # they are among those that are unreachable
-    typer.echo(json.dumps(told, indent=2))
+    del told["objects_at"]
+    typer.echo(json.dumps({"findings": plain(findings), **told}, indent=2))
 
 
 def _good(objects: int, files: int) -> str:

@@ -299,6 +299,7 @@ def _problem(problem: Problem) -> ProblemStatus:
         "line": problem.line,
         "field": problem.field,
         "message": problem.message,
+        "code": problem.code,
     }
 
 

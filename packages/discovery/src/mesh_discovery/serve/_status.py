@@ -5,7 +5,7 @@ import json
 import socket
 import time
 from collections.abc import Iterator
-from typing import Any, TypedDict, cast
+from typing import Any, NotRequired, TypedDict, cast
 
 from istio_config.addresses import bracketed
 from mesh_command_line import span
@@ -25,6 +25,8 @@ class ProblemStatus(TypedDict):
     line: int
     field: str
     message: str
+    code: NotRequired[str]
+    """What Istio's analyzers call the like."""
 
 
 class LastGoodStatus(TypedDict):

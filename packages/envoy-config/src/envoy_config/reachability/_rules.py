@@ -108,11 +108,14 @@ class RuleFindings:
                     yield item.problem(
                         ("spec", "host"),
                         f'no service has a host that is one of "{rule.host}": it has no effect',
+                        "IST0174",
                     )
         elif rule.host not in self.hosts.ports:
             for item in items:
                 yield item.problem(
-                    ("spec", "host"), f"there is no service {rule.host}: it has no effect"
+                    ("spec", "host"),
+                    f"there is no service {rule.host}: it has no effect",
+                    "IST0174",
                 )
         else:
             yield from _unknown_ports(rule, items, self.hosts.ports[rule.host])

@@ -37,6 +37,10 @@ _KINDS: tuple[AnyKind, ...] = (
 )
 
 
+_REFERRING = (SidecarSpec, TelemetrySpec)
+"""Of these, Istio calls a selector a reference, and of others a search for workloads."""
+
+
 class LabelIndex:
     """Labels of workloads or endpoints, by each key with its value.
 
@@ -99,7 +103,7 @@ def empty_subsets(model: MeshModel) -> Iterator[Problem]:
             if key not in reasons:
                 reasons[key] = _emptiness(destination.subset, labels.get(host, ()), rules, host)
             if (empty := reasons[key]) is not None:
-                yield item.problem((*path, "subset"), empty)
+                yield item.problem((*path, "subset"), empty, "IST0173")
 
 
 def _emptiness(
@@ -149,6 +153,7 @@ def selections_of_nothing(objects: Iterable[ConfigObject], model: MeshModel) -> 
                 path,
                 f"no workload that is known in namespace {item.namespace} has the labels {wanted}: "
                 "it holds for none of them",
+                "IST0101" if isinstance(item.spec, _REFERRING) else "IST0127",
             )
 
 

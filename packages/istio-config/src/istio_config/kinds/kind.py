@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Generic, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 import msgspec
 
@@ -14,6 +14,8 @@ from mesh_configfile.mending import Reduced, touches
 from mesh_configfile.shapes import Finding, decode, differences
 
 SpecT = TypeVar("SpecT", bound=msgspec.Struct)
+Coded: TypeAlias = tuple[FieldPath, str, str]
+"""A finding, and what Istio's analyzers call the like."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +33,8 @@ class ReadBody(Generic[SpecT]):
     rest: SpecT | None = None
     unread: tuple[FieldPath, ...] = ()
     left_out: tuple[FieldPath, ...] = ()
-    warnings: list[Finding] = field(default_factory=list)
+    warnings: list[Coded] = field(default_factory=list)
+    """Each with the code of Istio's analyzers, if they have one."""
     lacks: list[Finding] = field(default_factory=list)
 
 
@@ -57,7 +60,7 @@ class Kind(Generic[SpecT]):
     spec: type[SpecT]
     validate: Callable[[SpecT, Metadata], Iterator[Finding]] = _nothing
     """Yields what must hold between fields and does not; paths start below the body."""
-    warn: Callable[[SpecT, Metadata], Iterator[Finding]] = _nothing
+    warn: Callable[[SpecT, Metadata], Iterator[Finding | Coded]] = _nothing
     """Yields what is accepted and probably not meant; paths start below the body."""
     lacks: Callable[[SpecT, Metadata], Iterator[Finding]] = _nothing
     """Yields what is valid and not supported, as `NAME is not supported yet`: mistakes, unless they
@@ -84,7 +87,7 @@ class Kind(Generic[SpecT]):
         if spec is not None and not (found := list(_findings(self.validate, spec, metadata))):
             return ReadBody(
                 spec=spec,
-                warnings=_below(path, _findings(self.warn, spec, metadata)),
+                warnings=_coded_below(path, _findings(self.warn, spec, metadata)),
                 lacks=_below(path, self.lacks(spec, metadata)),
             )
         reduced = Reduced(value)
@@ -104,7 +107,7 @@ class Kind(Generic[SpecT]):
             return ReadBody(mistakes=mistakes)
         warnings = [
             each
-            for each in reduced.untouched(_findings(self.warn, rest, metadata))
+            for each in _untouched(reduced, _findings(self.warn, rest, metadata))
             if not _is_beside(each[0], reduced.values)
             and not _is_behind_a_match(each[0], reduced.unread)
         ]
@@ -113,7 +116,7 @@ class Kind(Generic[SpecT]):
             rest=rest,
             unread=tuple(path + each for each in reduced.unread),
             left_out=tuple(path + each for each in reduced.left_out),
-            warnings=_below(path, warnings),
+            warnings=_coded_below(path, warnings),
             lacks=_below(path, reduced.untouched(self.lacks(rest, metadata))),
         )
 
@@ -133,9 +136,12 @@ class Kind(Generic[SpecT]):
         return None
 
 
+_F = TypeVar("_F")
+
+
 def _findings(
-    find: Callable[[SpecT, Metadata], Iterator[Finding]], spec: SpecT, metadata: Metadata
-) -> Iterator[Finding]:
+    find: Callable[[SpecT, Metadata], Iterator[_F]], spec: SpecT, metadata: Metadata
+) -> Iterator[_F | Finding]:
     """Yield what a rule finds; where it needs a library that is not installed, yield that."""
     try:
         yield from find(spec, metadata)
@@ -186,6 +192,22 @@ def _index(part: str | int) -> int:
 
 
 _MATCH = "match"
+
+
+def _coded(found: Iterable[Finding | Coded]) -> Iterator[Coded]:
+    for each in found:
+        path, message, *code = each
+        yield path, message, "".join(code)
+
+
+def _untouched(reduced: Reduced, found: Iterable[Finding | Coded]) -> Iterator[Coded]:
+    for path, message, code in _coded(found):
+        for place, text in reduced.untouched([(path, message)]):
+            yield place, text, code
+
+
+def _coded_below(path: FieldPath, found: Iterable[Finding | Coded]) -> list[Coded]:
+    return [(path + inner, text, code) for inner, text, code in _coded(found)]
 
 
 def _below(path: FieldPath, found: Iterable[Finding]) -> list[Finding]:

@@ -53,6 +53,7 @@ def left_out_problems(left_out: Iterable[LeftOut], gateways: Gateways) -> Iterat
             yield gateways.object_of(gateway).problem(
                 ("spec", "servers", each.server_index),
                 f"is left out: {each.reason}",
+                "IST0145",
             )
 
 
@@ -83,6 +84,7 @@ def _missing_secrets(gateway: Gateway, item: ConfigObject, secrets: Secrets) -> 
                     ("spec", "servers", index, "tls", field),
                     f'there is no Secret "{name}" in any namespace: connections fail until one is '
                     "in the namespace of the router",
+                    "IST0101",
                 )
 
 
@@ -140,7 +142,9 @@ def unused_bindings(
         gateway = gateways.by_key.get(name)
         if gateway is None:
             yield item.problem(
-                ("spec", "gateways", index), f"there is no Gateway {name}: nothing comes by it"
+                ("spec", "gateways", index),
+                f"there is no Gateway {name}: nothing comes by it",
+                "IST0101",
             )
         elif virtual_service is not None:
             withheld = list(_withheld(item, gateway, virtual_service))
@@ -150,6 +154,7 @@ def unused_bindings(
                     ("spec", "gateways", index),
                     f"no server of Gateway {name} has a host of this VirtualService, or is for its "
                     "namespace: nothing comes by it",
+                    "IST0132",
                 )
 
 

@@ -37,6 +37,7 @@ def unused_sidecars(model: MeshModel, *, redirected: bool) -> Iterator[Problem]:
                     ("metadata", "name"),
                     f"no proxy has this one: {older.name} ({older.place}) comes first "
                     "for the workloads of the namespace; give one of the two a workloadSelector",
+                    "IST0111",
                 )
         yield from _hosts(item, spec, model)
         if not redirected:

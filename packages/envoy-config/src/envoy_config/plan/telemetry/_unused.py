@@ -29,6 +29,7 @@ def unused_telemetry(model: MeshModel) -> Iterator[Problem]:
                 ("spec",),
                 f"the Telemetry {oldest.name} is for all workloads of the namespace, too, and is "
                 "older: this one has no effect",
+                "IST0160",
             )
             continue
         for path, why in (*_unusable(rule, model), *_of_no_provider(rule, rules, model)):

@@ -56,6 +56,7 @@ def shadowed_by_others(
                     f'"{host}" is governed by VirtualService {first.namespace}/{first.name}, which '
                     "comes first: the routes here take no requests of sidecars; make it one "
                     "VirtualService",
+                    "IST0109",
                 )
             elif _always_applies(found):
                 first = found
@@ -95,12 +96,14 @@ def missing_destinations(
             yield item.problem(
                 (*path, "host"),
                 f"there is no service {host}: what is sent there is answered with 503, or closed",
+                "IST0101",
             )
         elif destination.subset and not has_subset(host, destination.subset):
             yield item.problem(
                 (*path, "subset"),
                 f'no DestinationRule for {host} has the subset "{destination.subset}": what is '
                 "sent there is answered with 503, or closed",
+                "IST0101",
             )
         ports, number = ports_of(host), destination.port_number
         if ports is not None and number is not None and number not in ports:
@@ -109,6 +112,7 @@ def missing_destinations(
                 (*path, "port", "number"),
                 f"the service {host} has no port {number}, its ports are {listed}: what is sent "
                 "there is answered with 503, or closed",
+                "IST0101",
             )
 
 

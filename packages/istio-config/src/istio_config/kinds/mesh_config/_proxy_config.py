@@ -213,15 +213,23 @@ class ProxyConfig(SpecFields, frozen=True):
 
     discovery_address: str | None = None
     drain_duration: Duration = DRAIN_TIME
-    interception_mode: InterceptionMode = InterceptionMode.NONE
-    """In `defaultConfig`: the mode of proxies whose node metadata has none, for which
-    `reachability` also looks for what can't be reached."""
+    given_interception_mode: InterceptionMode | None = msgspec.field(
+        default=None, name="interceptionMode"
+    )
     proxy_headers: ProxyHeaders | None = None
     gateway_topology: GatewayTopology | None = None
     connection_settings: ConnectionSettings | None = None
     tracing: ProxyTracing | None = None
     zipkin_address: str = ""
     """The older way to name a tracer for the bootstrap."""
+
+    @property
+    def interception_mode(self) -> InterceptionMode:
+        """In `defaultConfig`: the mode of proxies whose node metadata has none.
+
+        Also that for which `reachability` looks for what can't be reached.
+        """
+        return self.given_interception_mode or InterceptionMode.NONE
 
     def over(self, mesh: "ProxyConfig") -> "ProxyConfig":
         """Return the settings of one proxy: what it leaves out is the mesh's.

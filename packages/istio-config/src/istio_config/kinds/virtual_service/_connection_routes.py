@@ -9,6 +9,7 @@ from istio_config.addresses import is_ip
 from istio_config.host_patterns import has
 from istio_config.kinds.checks import is_wildcard_host
 from istio_config.kinds.fields import SpecFields
+from istio_config.kinds.kind import Coded
 from istio_config.kinds.virtual_service._destinations import (
     RouteDestination,
     weighted_destination_mistakes,
@@ -102,7 +103,7 @@ def tcp_route_warnings(route: TcpRoute, path: FieldPath) -> Iterator[Finding]:
             )
 
 
-def shadowed_route_warnings(kind: str, routes: Sequence[TlsRoute | TcpRoute]) -> Iterator[Finding]:
+def shadowed_route_warnings(kind: str, routes: Sequence[TlsRoute | TcpRoute]) -> Iterator[Coded]:
     """Yield the routes behind one that takes all connections, and repeated matches."""
     seen: dict[object, int] = {}
     everything: int | None = None
@@ -111,11 +112,17 @@ def shadowed_route_warnings(kind: str, routes: Sequence[TlsRoute | TcpRoute]) ->
             yield (
                 (kind, index),
                 f"is never reached: rule {everything + 1} takes all connections",
+                "IST0130",
             )
             continue
+        repeated = []
         for at, match in enumerate(route.match):
             first = seen.setdefault(repr(match), index)
             if first != index:
-                yield (kind, index, "match", at), f"is never reached: rule {first + 1} has it too"
+                repeated.append((at, first))
+        code = "IST0130" if len(repeated) == len(route.match) else "IST0131"
+        for at, first in repeated:
+            path = (kind, index, "match", at)
+            yield path, f"is never reached: rule {first + 1} has it too", code
         if not route.match or TcpMatch() in route.match:
             everything = index

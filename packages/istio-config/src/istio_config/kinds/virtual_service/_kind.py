@@ -11,7 +11,7 @@ from istio_config.host_patterns import overlaps
 from istio_config.kinds._regular_expressions import Expression, cost_mistakes
 from istio_config.kinds.checks import export_to_mistakes, is_dns_label, is_wildcard_host
 from istio_config.kinds.fields import SpecFields
-from istio_config.kinds.kind import Kind
+from istio_config.kinds.kind import Coded, Kind
 from istio_config.kinds.metadata import Metadata
 from istio_config.kinds.virtual_service._connection_routes import (
     TcpRoute,
@@ -124,7 +124,10 @@ def _gateway_mistake(name: str) -> str | None:
     return None
 
 
-def _warnings(spec: VirtualServiceSpec, metadata: Metadata) -> Iterator[Finding]:  # noqa: ARG001
+def _warnings(
+    spec: VirtualServiceSpec,
+    _metadata: Metadata,
+) -> Iterator[Finding | Coded]:
     """Yield what is accepted and probably not meant; paths start below the spec."""
     for index, gateway in enumerate(spec.gateways):
         if "/" not in gateway and "." in gateway:

@@ -3,13 +3,14 @@
 Earlier matches are looked up by their paths, so that long lists cost little.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from istio_config.kinds.kind import Coded
 from istio_config.kinds.virtual_service._http_routes import HttpRoute
 from istio_config.kinds.virtual_service._matches import HttpMatch, StringMatch
 from mesh_configfile import FieldPath
-from mesh_configfile.shapes import Finding
 
 _EVERYTHING = HttpMatch()
 _PATH_REGEXES_OF_ALL = (".*", "/.*")
@@ -131,13 +132,17 @@ def _within(
     )
 
 
-def shadowed_match_warnings(routes: tuple[HttpRoute, ...]) -> Iterator[Finding]:
+def shadowed_match_warnings(routes: tuple[HttpRoute, ...]) -> Iterator[Coded]:
     """Yield that matches are never reached; paths start below the spec."""
-    for shadowed, by in _shadowed_matches(routes):
+    found = list(_shadowed_matches(routes))
+    never = Counter(each.rule for each, _ in found)
+    for shadowed, by in found:
         path: FieldPath = ("http", shadowed.rule)
         if shadowed.match is not None:
             path = (*path, "match", shadowed.match)
-        yield path, f"is never reached: {_named(by)} takes all its requests"
+        of_rule = never[shadowed.rule] >= len(routes[shadowed.rule].match)
+        code = "IST0130" if of_rule else "IST0131"
+        yield path, f"is never reached: {_named(by)} takes all its requests", code
 
 
 def _named(index: MatchIndex) -> str:
