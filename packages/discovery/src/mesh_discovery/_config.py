@@ -149,6 +149,10 @@ class DiscoveryConfig:
     """Of the secure port."""
     name: str = ""
     """What responses name as their control plane; empty: the host's name."""
+    has_debug_pages: bool = True
+    """Below /debug of the monitoring port, and over xDS."""
+    debug_namespaces: frozenset[str] = frozenset()
+    """Whose workloads may ask for all pages over xDS, as those of the root namespace may."""
     custom_hosts: tuple[str, ...] = ()
     """Further names on the certificate of the secure port."""
     signs_certificates: bool = True
@@ -252,6 +256,8 @@ def read_config(flags: Flags, environ: Mapping[str, str]) -> DiscoveryConfig:
         streams=read_stream_settings(flags, reader),
         serving_tls=read_serving_tls(flags, reader),
         name=reader.text("POD_NAME"),
+        has_debug_pages=reader.flag("ENABLE_DEBUG_ON_HTTP", default=True),
+        debug_namespaces=reader.names("DEBUG_ENDPOINT_AUTH_ALLOWED_NAMESPACES"),
         custom_hosts=reader.hosts("ISTIOD_CUSTOM_HOST"),
         signs_certificates=reader.flag("ENABLE_CA_SERVER", default=True),
         told=told,

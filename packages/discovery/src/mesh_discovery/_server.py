@@ -4,12 +4,13 @@ Parts start in the order of `running`, and stop in its reverse.
 """
 
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 
 from prometheus_client import CollectorRegistry
 
+from envoy_config import Proxy
 from mesh_discovery._config import DiscoveryConfig
 from mesh_discovery._metrics import Metrics
 from mesh_discovery._version import version
@@ -18,10 +19,13 @@ from mesh_discovery.parts._configuration import open_configuration
 from mesh_discovery.parts._ports import serving_ports
 from mesh_discovery.parts._xds_server import xds_server
 from mesh_discovery.push._config_store import ConfigStore
+from mesh_discovery.serve._debug_answers import debug_answerers
+from mesh_discovery.serve._debug_callers import DebugCallers
 from mesh_discovery.serve._debug_pages import DebugPages
 from mesh_discovery.serve._free_ports import check_free
 from mesh_discovery.sources._source import ObjectSource
 from mesh_lifecycle import Readiness
+from xds_server import Answerer
 
 log = logging.getLogger(__name__)
 
@@ -63,11 +67,20 @@ async def running(
         enter = stack.enter_async_context
         authenticator = await enter(authority.authenticating())
         certificate = await enter(authority.serving_certificate(store, metrics=metrics))
+        pages = DebugPages(
+            store,
+            configuration.sources.objects,
+            clients=lambda: server.clients(),  # noqa: PLW0108  the server is made below
+            domain_suffix=config.domain,
+            plaintext_secrets=config.plaintext_secrets,
+            believe_plaintext=config.believe_plaintext,
+        )
         server = xds_server(
             config,
             store,
             authenticator,
             bundle_pem=lambda: authority.root_pem,
+            answerers=_debug_answerers(config, store, pages, trust_domain=trust_domain),
             observer=configuration.workloads,
             registry=registry,
         )
@@ -75,14 +88,6 @@ async def running(
         await enter(configuration.following(notify=server.notify, on_served=refresh))
         await enter(authority.rotating(notify=server.notify, certificate=certificate))
         signing = await enter(authority.serving(authenticator))
-        pages = DebugPages(
-            store,
-            configuration.sources.objects,
-            clients=server.clients,
-            domain_suffix=config.domain,
-            plaintext_secrets=config.plaintext_secrets,
-            believe_plaintext=config.believe_plaintext,
-        )
         addresses = await enter(
             serving_ports(
                 config,
@@ -107,6 +112,19 @@ async def running(
         )
         _log_ready(config, plane, store)
         yield plane
+
+
+def _debug_answerers(
+    config: DiscoveryConfig, store: ConfigStore, pages: DebugPages, *, trust_domain: str
+) -> Mapping[str, Answerer[Proxy]]:
+    if not config.has_debug_pages:
+        return {}
+    own = {config.namespace, *config.debug_namespaces}
+    callers = DebugCallers(
+        trust_domain=trust_domain,
+        admins=lambda: own | {store.snapshot.mesh_config.root_namespace},
+    )
+    return debug_answerers(pages, callers)
 
 
 def _log_ready(config: DiscoveryConfig, plane: ControlPlane, store: ConfigStore) -> None:

@@ -135,19 +135,6 @@ def test_of_endpoints_with_one_address_an_envoy_has_one() -> None:
     ]
 
 
-def test_a_page_of_the_control_plane_is_a_dump_too() -> None:
-    page = {
-        "node": {"id": "x", "metadata": {}},
-        "configs": {"clusters": [CLUSTER], "endpoints": [hosts("10.0.0.1", "10.0.0.2")]},
-    }
-    held = read_config_dump(page)
-
-    assert [str(each) for each in differences(EXPECTED, held)] == [
-        "listener l: missing",
-        "route 80: missing",
-    ]
-
-
 @pytest.mark.parametrize("document", [[], {}, {"configs": "x"}, "text"])
 def test_something_else_is_no_dump(document: object) -> None:
     with pytest.raises(NotADumpError):

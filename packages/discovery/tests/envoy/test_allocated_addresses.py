@@ -63,7 +63,8 @@ async def test_envoy_carries_what_connects_to_allocated_addresses(
     envoy = await start_envoy(
         "client", "127.94.2", plane.grpc, OUTBOUND_BIND_ADDRESS="", DNS_CAPTURE="true"
     )
-    names = (await plane.get(f"/debug/ndsz?proxyID={envoy.node_id}"))["table"]
+    (shown,) = (await plane.get(f"/debug/ndsz?proxyID={envoy.node_id}"))["configs"]
+    names = shown["table"]
 
     async def answered() -> dict[str, str]:
         found = {}

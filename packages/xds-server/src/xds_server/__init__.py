@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from xds_server.protocol._response import Response
     from xds_server.protocol._watch import Watch
     from xds_server.pushing._push_request import ConfigKey, PushRequest, Updates
+    from xds_server.sources._answerer import Answerer
     from xds_server.sources._connected_clients import ConnectedClients
     from xds_server.sources._generated import EditBase, Generated
     from xds_server.sources._generator import Client, ClientObserver, Generator
@@ -47,6 +48,7 @@ __all__ = [
     "ClientObserver",
     "EditBase",
     "Generated",
+    "Answerer",
     "Generator",
     "Resource",
     "content_version",
@@ -122,6 +124,7 @@ _LOADED_WHEN_USED = {
     "content_version": "protocol._resource",
     "DeltaRequest": "protocol._request",
     "Generated": "sources._generated",
+    "Answerer": "sources._answerer",
     "Generator": "sources._generator",
     "JSON": "protocol._node",
     "LinearStore": "sources._linear_store",

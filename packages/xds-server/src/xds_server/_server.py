@@ -8,7 +8,8 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Generic, TypeVar
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import grpc
 from msgspec.structs import replace
@@ -30,6 +31,7 @@ from xds_server.pushing._push_dispatch import PushDispatch
 from xds_server.pushing._push_request import PushRequest, Updates
 from xds_server.pushing._push_throttle import PushPermit
 from xds_server.pushing._write_room import WriteRoom
+from xds_server.sources._answerer import Answerer
 from xds_server.sources._generated import Generated
 from xds_server.sources._generator import Client, Generator
 from xds_server.streams._admission import Admit, Peer, holder_of
@@ -86,6 +88,9 @@ def _debouncer(config: ServerConfig, maximum_s: float, clock: Clock) -> Debounce
     return Debouncer(Debounce(quiet_s=config.debounce_quiet_s, maximum_s=maximum_s), clock=clock)
 
 
+_NO_ANSWERERS: Mapping[str, Answerer[Any]] = MappingProxyType({})
+
+
 def _always(_client: object, _request: PushRequest) -> bool:
     return True
 
@@ -95,7 +100,9 @@ class XdsServer(Generic[C]):
 
     `generators` has one for each type URL served; `admit` decides over new streams. On a change
     `build` is called first, once, to bring the generators' state up to date; then every client
-    for which `needs_push` holds is pushed to. `running`, or `serving` around it, does the work.
+    for which `needs_push` holds is pushed to. `answerers` has one for each type URL that is asked
+    and not watched: each request of it is a question, answered once. `running`, or `serving` around
+    it, does the work.
     """
 
     def __init__(
@@ -106,6 +113,7 @@ class XdsServer(Generic[C]):
         config: ServerConfig = ServerConfig(),  # noqa: B008  immutable
         build: Callable[[PushRequest], None] = _build_nothing,
         needs_push: Callable[[Client[C], PushRequest], bool] = _always,
+        answerers: Mapping[str, Answerer[C]] = _NO_ANSWERERS,
         registry: CollectorRegistry | None = None,
         observer: StreamObserver[C] = NullObserver(),  # noqa: B008  stateless
         clock: Clock = SystemClock(),  # noqa: B008  stateless
@@ -145,6 +153,7 @@ class XdsServer(Generic[C]):
         self._bad_requests = BadRequests(self._metrics, clock=clock)
         self._dependencies = Dependencies(
             generators=generators,
+            answerers=answerers,
             config=config,
             clock=clock,
             metrics=self._metrics,

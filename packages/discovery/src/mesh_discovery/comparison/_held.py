@@ -1,7 +1,7 @@
 """The resources that an Envoy has, read from the config dump of its admin port.
 
 Envoy tells resources as it got them, except endpoints, which it puts together of the hosts that it
-has. The control plane's own `/debug/config_dump` of a proxy is read, too: what it gives at present.
+has. The control plane's own `/debug/config_dump` of a proxy has the same form.
 
 Source: Envoy's `/config_dump?include_eds`, envoy/admin/v3/config_dump_shared.proto.
 """
@@ -38,8 +38,6 @@ class Held:
 
 def read_config_dump(document: object) -> Held:
     """Read a config dump; raises `NotADumpError`."""
-    if isinstance(document, dict) and isinstance(document.get("configs"), dict):
-        return _page_of_control_plane(document)
     if not isinstance(document, dict) or not isinstance(document.get("configs"), list):
         raise NotADumpError("no config dump: there is no list of configs in it")
     found: dict[str, dict[str, Json]] = {each: {} for each in TYPES}
@@ -68,20 +66,6 @@ def read_config_dump(document: object) -> Held:
         resources=found,
         warming={kind: frozenset(names) for kind, names in warming.items()},
         refused=refused,
-    )
-
-
-def _page_of_control_plane(document: Json) -> Held:
-    configs = document["configs"]
-    found: dict[str, dict[str, Json]] = {each: {} for each in TYPES}
-    for kind in TYPES:
-        for resource in configs.get(f"{kind}s", ()):
-            _put(found[kind], resource, "cluster_name" if kind == ENDPOINT else "name")
-    return Held(
-        node=_node(document.get("node")),
-        resources=found,
-        warming=dict.fromkeys(TYPES, frozenset()),
-        refused={},
     )
 
 

@@ -108,7 +108,7 @@ async def _serving_monitoring(
     if config.monitoring is None:
         yield ""
         return
-    app = monitoring_app(registry, pages)
+    app = monitoring_app(registry, pages, with_debug=config.has_debug_pages)
     served = serving_http(app, config.monitoring, limits=config.http_limits, ports=ports)
     async with served as address:
         yield address

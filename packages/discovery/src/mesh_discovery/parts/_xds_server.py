@@ -1,7 +1,7 @@
 """The xDS server of a control plane: its generators, who is admitted, and its limits."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from prometheus_client import CollectorRegistry
@@ -16,7 +16,7 @@ from mesh_discovery.push._generators import generators
 from mesh_discovery.push._push_reasons import control_plane_identifier
 from mesh_discovery.serve._admission import ProxyAdmission
 from mesh_protos import type_urls
-from xds_server import NullObserver, ServerConfig, StreamObserver, XdsServer
+from xds_server import Answerer, NullObserver, ServerConfig, StreamObserver, XdsServer
 
 _MAX_NAME_LENGTH = 1024
 """Of a cluster, route or listener: a prefix, a port, a subset and the name of a host."""
@@ -28,12 +28,14 @@ def xds_server(
     authenticator: Authenticator,
     *,
     bundle_pem: Callable[[], bytes],
+    answerers: Mapping[str, Answerer[Proxy]],
     observer: StreamObserver[Proxy] = NullObserver(),  # noqa: B008  stateless
     registry: CollectorRegistry,
 ) -> XdsServer[Proxy]:
     """Return the server of the model in a store; it serves as soon as a port is opened.
 
-    bundle_pem: returns the trust bundle. observer: is called for the streams of proxies.
+    bundle_pem: returns the trust bundle. answerers: of debug pages, by type. observer: is called
+    for the streams of proxies.
     """
     server = XdsServer(
         generators(
@@ -66,6 +68,7 @@ def xds_server(
         ),
         build=store.served.build,
         needs_push=partial(needs_push, store.served),
+        answerers=answerers,
         registry=registry,
         observer=observer,
     )

@@ -13,7 +13,7 @@ from envoy_config.changes import Changed
 from mesh_discovery.push._served_context import ServedContext
 from mesh_lifecycle import RepeatLog
 from mesh_model.secrets import NoSecret, parse_secret_name, secrets_of
-from xds_server import Client, Generated, PushRequest, Watch
+from xds_server import Client, Generated, PushRequest, Resource, Watch
 
 log = logging.getLogger(__name__)
 
@@ -56,6 +56,17 @@ class SecretsGenerator:
                 self._lacking.ended(account)
                 found.append(made)
         return Generated(resources=tuple(found))
+
+    def found(
+        self, proxy: Proxy, identities: tuple[str, ...], names: frozenset[str]
+    ) -> list[Resource]:
+        """Return the secrets of these names that a proxy is given, keys and all."""
+        secrets = self._served.current.secrets
+        answers = (
+            secrets.resource(each, proxy, identities, believed=self._over_plaintext)
+            for each in sorted(names)
+        )
+        return [each for each in answers if not isinstance(each, NoSecret)]
 
     def not_served(
         self, proxy: Proxy, identities: tuple[str, ...], names: frozenset[str]

@@ -1,19 +1,21 @@
 """The debug pages of a running control plane, as JSON for people and tools."""
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
 from typing import TypeAlias
 
 import msgspec
-from google.protobuf import any_pb2, json_format
 
-from envoy_config import NodeError, Proxy, PushContext, as_stranger, left_out_problems, parse_proxy
+from envoy_config import NodeError, Proxy, as_stranger, left_out_problems, parse_proxy
 from envoy_config.reachability import places_taken, reached_by_http_proxy
 from istio_config.kinds.kubernetes import SecretFields
 from istio_config.kinds.mesh_config import InterceptionMode
 from mesh_configfile import Duration, Problem
 from mesh_discovery._version import version
+from mesh_discovery.debug._config_dump import Given
+from mesh_discovery.debug._proxies import is_named, proxies
+from mesh_discovery.debug._sync_status import sync_status
 from mesh_discovery.push._config_store import ConfigStore
 from mesh_discovery.push._secrets import SecretsGenerator
 from mesh_discovery.push._served_context import ServedContext
@@ -30,7 +32,7 @@ from mesh_discovery.sources._source import ObjectSource
 from mesh_listening import out_of_files
 from mesh_model import ObjectStatus
 from mesh_protos import type_urls
-from xds_server import ClientStatus, Generated, Node, PushStatus, Resource, TypeStatus
+from xds_server import ClientStatus, PushStatus, TypeStatus
 
 _SHORT = {
     type_urls.CLUSTER: "cluster",
@@ -72,18 +74,23 @@ class DebugPages:
     def _served(self) -> ServedContext:
         return self._store.served
 
-    def proxy_ids(self) -> list[str]:
-        """Return the node ids of the connected proxies."""
-        return [client.node.id for client in self._clients()]
+    def _proxies(self) -> Iterator[ClientStatus]:
+        return proxies(self._clients())
 
-    def syncz(self) -> list[Page]:
-        """Return for every connection what it was sent, accepted and refused, and its last push."""
-        return [_client(client) for client in self._clients()]
+    def syncz(self, *, namespace: str | None = None) -> list[Page]:
+        """Return for every proxy what it was sent, accepted and refused, and its last push.
+
+        The fields are those of Istio's page, and ours. namespace: of the proxies; None: all.
+        """
+        return [
+            {**_client(client), **sync_status(client)}
+            for client in self.proxies(namespace=namespace)
+        ]
 
     async def distribution(self) -> DistributionDocument:
         """Return whether what is saved at this moment is with every connected proxy."""
         read = await self._objects.is_current()
-        clients = list(self._clients())
+        clients = list(self._proxies())
         waiting = [client.node.id for client in clients if _waits(client)]
         return {"read": read, "proxies": len(clients), "waiting": waiting}
 
@@ -119,7 +126,7 @@ class DebugPages:
     def status(self) -> StatusDocument:
         """Return what is wrong, since when, and what is served in its place."""
         store, reading = self._store, self._objects.reading
-        proxies = list(self._clients())
+        connected = list(self._proxies())
         return {
             "version": version(),
             "loaded_at": store.loaded_at,
@@ -132,8 +139,8 @@ class DebugPages:
             "only_by_http_proxy": [_problem(each) for each in self._only_by_http_proxy()],
             "patches": [_problem(each) for each in self._patches()],
             "open_files": out_of_files() or "",
-            "proxies": len(proxies),
-            "not_served": [each for client in proxies for each in self._not_served(client)],
+            "proxies": len(connected),
+            "not_served": [each for client in connected for each in self._not_served(client)],
             "refused": [
                 {
                     "proxy": client.node.id,
@@ -141,7 +148,7 @@ class DebugPages:
                     "message": each.nack.message,
                     "since": each.nack.since,
                 }
-                for client in proxies
+                for client in connected
                 for url, each in client.types.items()
                 if each.nack is not None
             ],
@@ -222,68 +229,30 @@ class DebugPages:
             for service in self._served.current.model.services
         ]
 
-    def ndsz(self, proxy_id: str) -> Page | None:
-        """Return the name table of a connected proxy; None if it is not connected."""
-        for client in self._clients():
-            if proxy_id and proxy_id in (client.node.id, _short_id(client.node.id)):
-                proxy = self._proxy(client)
-                if proxy is None:
-                    return None
-                for resource in self._served.current.names(proxy).resources:
-                    return {"table": _json(resource).get("table", {})}
-                return {"table": {}}
-        return None
+    def given(self, proxy_id: str, *, namespace: str | None = None) -> Given | None:
+        """Return a connected proxy, by its node id or the `name.namespace` in it; None without one.
 
-    def config_dump(self, proxy_id: str) -> Page | None:
-        """Return what a connected proxy is given at this moment; None if it is not connected.
-
-        As in Istio, a proxy is found by its node id or the `name.namespace` in it.
+        namespace: the one that it must be of.
         """
-        for client in self._clients():
-            if proxy_id and proxy_id in (client.node.id, _short_id(client.node.id)):
-                return self._dump(client)
+        for client in self._proxies():
+            if is_named(client, proxy_id):
+                proxy = self._proxy(client)
+                if proxy is not None and namespace in (None, proxy.namespace):
+                    return Given(client, proxy, self._served.current, self._secrets)
         return None
 
-    def _dump(self, client: ClientStatus) -> Page | None:
-        proxy = self._proxy(client)
-        if proxy is None:
-            return None
-        generated = _resources(
-            self._served.current, proxy, {url: each.names for url, each in client.types.items()}
-        )
-        return {
-            "proxy": client.node.id,
-            "node": _node(client.node),
-            "configs": {
-                short: [_json(resource) for resource in each.resources]
-                for short, each in zip(
-                    ("clusters", "endpoints", "listeners", "routes"), generated, strict=True
-                )
-            },
-        }
+    def proxies(self, *, namespace: str | None = None) -> list[ClientStatus]:
+        """Return the connected proxies, of one namespace or of all."""
+        if namespace is None:
+            return list(self._proxies())
+        found = ((client, self._proxy(client)) for client in self._proxies())
+        return [
+            client for client, proxy in found if proxy is not None and proxy.namespace == namespace
+        ]
 
-
-def _resources(
-    context: PushContext, proxy: Proxy, watched: Mapping[str, frozenset[str]]
-) -> tuple[Generated, ...]:
-    """Return the clusters, endpoints, listeners and routes of a proxy that watches these names."""
-    clusters, endpoints, listeners, routes = (
-        watched.get(url, frozenset())
-        for url in (type_urls.CLUSTER, type_urls.ENDPOINT, type_urls.LISTENER, type_urls.ROUTE)
-    )
-    if proxy.is_proxyless:
-        return (
-            context.proxyless.clusters(proxy, clusters),
-            context.proxyless.endpoints(proxy, endpoints),
-            context.proxyless.listeners(proxy, listeners),
-            context.proxyless.routes(proxy, routes),
-        )
-    return (
-        context.clusters(proxy),
-        context.endpoints(proxy, endpoints),
-        context.listeners(proxy),
-        context.routes(proxy, routes),
-    )
+    def mesh(self) -> object:
+        """Return the mesh config that is served."""
+        return _plain(self._store.snapshot.mesh_config)
 
 
 def _spec(spec: msgspec.Struct) -> object:
@@ -315,11 +284,6 @@ def _wrong_file(wrong: WrongFile) -> WrongFileStatus:
     }
 
 
-def _short_id(node_id: str) -> str:
-    parts = node_id.split("~")
-    return parts[2] if len(parts) > 2 else node_id
-
-
 def _waits(client: ClientStatus) -> bool:
     """Return whether there is something that a client has neither accepted nor refused."""
     answered = all(each.in_sync or each.nack is not None for each in client.types.values())
@@ -328,7 +292,7 @@ def _waits(client: ClientStatus) -> bool:
 
 def _client(client: ClientStatus) -> Page:
     return {
-        "proxy": client.node.id,
+        "node": client.node.id,
         "address": client.address,
         "identities": list(client.identities),
         "delta": client.delta,
@@ -339,16 +303,6 @@ def _client(client: ClientStatus) -> Page:
             _SHORT.get(url, url): _type_status(status) for url, status in client.types.items()
         },
         "last_push": _push(client.last_push) if client.last_push is not None else None,
-    }
-
-
-def _node(node: Node) -> Page:
-    """Return a node as a bootstrap spells it."""
-    return {
-        "id": node.id,
-        "cluster": node.cluster,
-        "metadata": dict(node.metadata),
-        "locality": {"region": node.region, "zone": node.zone, "sub_zone": node.sub_zone},
     }
 
 
@@ -373,12 +327,6 @@ def _type_status(status: TypeStatus) -> Page:
         "nacks": status.nacks,
         "nack": msgspec.structs.asdict(status.nack) if status.nack is not None else None,
     }
-
-
-def _json(resource: Resource) -> Page:
-    message = any_pb2.Any(type_url=resource.type_url, value=resource.body)
-    found: Page = json_format.MessageToDict(message, preserving_proto_field_name=True)
-    return found
 
 
 def _conditions(status: ObjectStatus) -> Page:

@@ -12,6 +12,7 @@ from mesh_discovery._version import version
 from mesh_discovery.serve._debug_pages import DebugPages
 from mesh_discovery.serve._free_ports import CannotListenError, refusal
 from mesh_discovery.serve._index_page import ListedPage, html_index, text_index, wants_html
+from mesh_discovery.serve._named_pages import NamedPages, NoPage
 from mesh_lifecycle import Readiness
 from mesh_listening import (
     HTTP_LIMITS,
@@ -32,19 +33,26 @@ MONITORING_PAGES = (
     ListedPage("/version", "The version of the control plane."),
     ListedPage("/debug/status", "What is not as configured; mesh-discovery status prints it."),
     ListedPage("/debug/distribution", "Whether every proxy has what is saved in the files."),
+    ListedPage("/debug/list", "The names of the pages that can be asked for over xDS, too."),
     ListedPage("/debug/syncz", "What each proxy was sent, and what it has accepted or refused."),
+    ListedPage("/debug/adsz", "The connected proxies, and what each of them watches."),
+    ListedPage("/debug/connections", "The connected proxies, and since when."),
+    ListedPage("/debug/mesh", "The mesh config that is served."),
     ListedPage("/debug/configz", "The configuration objects that are served, and where from."),
     ListedPage("/debug/registryz", "The services of the mesh and their endpoints."),
     ListedPage(
         "/debug/config_dump",
-        "The clusters, endpoints, listeners and routes of one proxy.",
+        "What one proxy is given, in the form of an Envoy's config dump.",
         query="?proxyID=ID",
     ),
+    ListedPage("/debug/edsz", "The endpoints of one proxy.", query="?proxyID=ID"),
+    ListedPage("/debug/ecdsz", "The extensions of one proxy.", query="?proxyID=ID"),
     ListedPage("/debug/ndsz", "The name table of one proxy.", query="?proxyID=ID"),
 )
 """What the monitoring port has."""
 
 _DEBUG_NOTE = "Pages below /debug answer programs of this machine only."
+_NO_DEBUG_NOTE = "There are no pages below /debug: ENABLE_DEBUG_ON_HTTP is false."
 
 
 def public_app(
@@ -71,8 +79,13 @@ def public_app(
     return app
 
 
-def monitoring_app(registry: CollectorRegistry, pages: DebugPages) -> web.Application:
-    """Make the app of port 15014: `MONITORING_PAGES`."""
+def monitoring_app(
+    registry: CollectorRegistry, pages: DebugPages, *, with_debug: bool = True
+) -> web.Application:
+    """Make the app of port 15014: `MONITORING_PAGES`; those below /debug only `with_debug`."""
+    named = NamedPages(pages)
+    served = [each for each in MONITORING_PAGES if with_debug or not _is_debug(each.path)]
+    note = _DEBUG_NOTE if with_debug else _NO_DEBUG_NOTE
 
     async def metrics(request: web.Request) -> web.Response:
         render, content_type = choose_encoder(request.headers.get("Accept", ""))
@@ -81,22 +94,13 @@ def monitoring_app(registry: CollectorRegistry, pages: DebugPages) -> web.Applic
     async def version_page(_: web.Request) -> web.Response:
         return web.Response(text=f"{version()}\n")
 
-    def page_of_proxy(
-        make: Callable[[str], object],
-    ) -> Callable[[web.Request], Awaitable[web.Response]]:
+    def page(name: str) -> Callable[[web.Request], Awaitable[web.Response]]:
         async def answer(request: web.Request) -> web.Response:
-            proxy = request.query.get("proxyID", "")
-            if (made := make(proxy)) is not None:
-                return web.json_response(made)
-            known = ", ".join(sorted(pages.proxy_ids())) or "none"
-            text = f"no proxy {proxy!r} is connected; give ?proxyID= one of: {known}\n"
-            return web.Response(status=404, text=text)
-
-        return answer
-
-    def page(make: Callable[[], object]) -> Callable[[web.Request], Awaitable[web.Response]]:
-        async def answer(_: web.Request) -> web.Response:
-            return web.json_response(make())
+            try:
+                made = named.page(name, request.query)
+            except NoPage as missing:
+                return web.Response(status=missing.status, text=missing.text)
+            return web.json_response(made)
 
         return answer
 
@@ -105,33 +109,32 @@ def monitoring_app(registry: CollectorRegistry, pages: DebugPages) -> web.Applic
 
     async def index(request: web.Request) -> web.Response:
         if wants_html(request.headers.get("Accept", "")):
-            text = html_index(MONITORING_PAGES, note=_DEBUG_NOTE)
+            text = html_index(served, note=note)
             return web.Response(text=text, content_type="text/html")
-        return web.Response(text=text_index(MONITORING_PAGES, note=_DEBUG_NOTE))
+        return web.Response(text=text_index(served, note=note))
 
     handlers = {
         "/": index,
         "/metrics": metrics,
         "/version": version_page,
-        "/debug/status": page(pages.status),
         "/debug/distribution": distribution,
-        "/debug/syncz": page(pages.syncz),
-        "/debug/configz": page(pages.configz),
-        "/debug/registryz": page(pages.registryz),
-        "/debug/config_dump": page_of_proxy(pages.config_dump),
-        "/debug/ndsz": page_of_proxy(pages.ndsz),
+        **{f"/debug/{name}": page(name) for name in (*named.names, "list")},
     }
     app = web.Application(middlewares=[_debug_for_loopback])
-    for listed in MONITORING_PAGES:
-        app.router.add_get(listed.path, handlers[listed.path])
+    for each in served:
+        app.router.add_get(each.path, handlers[each.path])
     return app
+
+
+def _is_debug(path: str) -> bool:
+    return path == "/debug" or path.startswith("/debug/")
 
 
 @web.middleware
 async def _debug_for_loopback(
     request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
 ) -> web.StreamResponse:
-    if request.path.startswith("/debug") and (reason := _refusal(request)) is not None:
+    if _is_debug(request.path) and (reason := _refusal(request)) is not None:
         return web.Response(status=403, text=f"{reason}\n")
     return await handler(request)
 

@@ -25,6 +25,9 @@ class Reader:
     def text(self, name: str) -> str:
         return self.environ.get(name, "")
 
+    def names(self, name: str) -> frozenset[str]:
+        return frozenset(filter(None, (each.strip() for each in self.text(name).split(","))))
+
     def duration(self, name: str, default: float, *, zero: bool = False) -> float:
         text = self.text(name)
         return self.parsed_duration(name, text, default, zero=zero) if text else default

@@ -51,6 +51,12 @@ OWN = (
     ),
     Setting("ENABLE_CA_SERVER", HONOURED, "whether certificates are signed for workloads"),
     Setting("JWT_RULE", HONOURED, "issuer and keys of callers' tokens"),
+    Setting(
+        "DEBUG_ENDPOINT_AUTH_ALLOWED_NAMESPACES",
+        HONOURED,
+        "namespaces whose workloads may ask for all debug pages over xDS",
+    ),
+    Setting("ENABLE_DEBUG_ON_HTTP", HONOURED, "whether there are debug pages, also over xDS"),
     Setting("TOKEN_AUDIENCES", HONOURED, "audiences of callers' tokens, unless --jwt-audience"),
     Setting(
         "REVISION", TOLD, "objects of every revision are served", silent=("default",), quiet=True

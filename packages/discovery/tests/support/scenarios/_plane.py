@@ -162,6 +162,7 @@ async def scene_plane(
         store,
         ClientCertificateAuthenticator(),
         bundle_pem=lambda: opened.root_pem,
+        answerers={},
         observer=workloads,
         registry=registry,
     )

@@ -33,6 +33,7 @@ from xds_server.streams._dependencies import Dependencies, IsBehind
 from xds_server.streams._inbox import Inbox, Parse, Read
 from xds_server.streams._kept_bytes import KeptOfStream, size_of_node, size_of_versions
 from xds_server.streams._limits import check_names, too_large_response
+from xds_server.streams._questions import Question, Questions
 from xds_server.streams._unserved import empty_answer
 from xds_server.streams.logs._stream_log import log_not_read, log_response, log_too_large
 from xds_server.streams.pushes._current_push import CurrentPush
@@ -71,6 +72,7 @@ class Connection(Generic[C]):
         "_is_behind",
         "_push",
         "_queries",
+        "_questions",
         "_reported_versions",
         "_server",
         "_state",
@@ -109,6 +111,7 @@ class Connection(Generic[C]):
         self._push = CurrentPush()
         self._idle = False
         self._queries: tuple[Query, ...] = ()
+        self._questions = Questions(server.answerers, nonce_prefix=state.nonce_prefix)
         self._writing = self._was_slow = False
         self._worker: asyncio.Task[object] | None = None
         self._closed_because: Refused | None = None
@@ -238,7 +241,9 @@ class Connection(Generic[C]):
     async def _work(self, write: Write) -> None:
         while True:
             # Requests before pushes: their clients wait, and a push may wait for a request.
-            if self._queries:
+            if (question := self._questions.pop()) is not None:
+                await self._send_answer(question, write)
+            elif self._queries:
                 queries, self._queries = self._queries, ()
                 await self._send_answers(queries, write)
             elif (request := self._inbox.pop()) is not None:
@@ -281,13 +286,16 @@ class Connection(Generic[C]):
             return False
         self._queries = self._take_in(request) or ()
         self._push.is_stuck = False
-        if self._queries or self._push_is_due() or self._state.is_waiting():
+        asked = bool(self._queries) or self._questions.waiting is not None
+        if asked or self._push_is_due() or self._state.is_waiting():
             self._wake.set()
         return True
 
     def _take_in(self, request: SotwRequest | DeltaRequest) -> tuple[Query, ...] | None:
         """Take in a request; return the queries to answer now, None if no answer may be made."""
         self._server.observer.on_request(self.client, request)
+        if self._questions.take(request):
+            return None
         type_url = request.type_url
         subscribed, unserved = self._state.subscriptions, self._server.unserved
         if not unserved.may_answer(type_url, subscribed=subscribed, client=self.client.id):
@@ -348,6 +356,16 @@ class Connection(Generic[C]):
         if self._reported_versions:
             self._settle_versions()
         return any_sent
+
+    async def _send_answer(self, question: Question, write: Write) -> None:
+        """Answer a question, whose answerer may refuse it: then the stream ends."""
+        began = time.monotonic()
+        resources = self._server.answerers[question.type_url].answer(self.client, question.names)
+        self._state.identifier = self._server.descriptions.describe(None).identifier
+        response = self._state.answer_once(question.type_url, resources)
+        self._server.work_share.count_work(self._holder, time.monotonic() - began)
+        await self._write(response, write)
+        log_response(response, client=self.client.id)
 
     def _must_catch_up(self, queries: tuple[Query, ...]) -> bool:
         """Return whether answers made now might refer to resources that the client lacks yet."""

@@ -12,6 +12,7 @@ from xds_server._config import ServerConfig
 from xds_server._errors import BadRequest
 from xds_server.monitoring._observer import StreamObserver
 from xds_server.pushing._write_room import WriteRoom
+from xds_server.sources._answerer import Answerer
 from xds_server.sources._generator import Generator
 from xds_server.streams._kept_bytes import KeptBytes
 from xds_server.streams._unserved import UnservedTypes
@@ -46,6 +47,7 @@ class Dependencies(msgspec.Struct, Generic[C], frozen=True, kw_only=True):
     """The parts of a server that its connections use."""
 
     generators: Mapping[str, Generator[C]]
+    answerers: Mapping[str, Answerer[C]]
     config: ServerConfig
     clock: Clock
     metrics: Metrics

@@ -6,7 +6,7 @@ name the section there that a branch follows.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from xds_server.protocol._names import NO_NAMES, absent_names, names_after, shared_names
 from xds_server.protocol._request import DeltaRequest
@@ -189,6 +189,18 @@ class DeltaState(StreamState[DeltaRequest]):
             return None
         body = generated.body_of(sent, delta_body)
         return self._response(subscription, body, sent, removed, version=generated.version)
+
+    def _body_once(self, resources: Sequence[Resource]) -> bytes:
+        return delta_body(resources)
+
+    def _tail_once(self, *, type_url: str, version: str, nonce: str) -> bytes:
+        return delta_tail(
+            type_url=type_url,
+            version=version,
+            nonce=nonce,
+            identifier=self.identifier,
+            removed=NO_NAMES,
+        )
 
     def _removal_response(self, subscription: Subscription, names: frozenset[str]) -> Response:
         self._forget_removed(subscription, names)

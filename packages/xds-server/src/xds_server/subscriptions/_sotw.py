@@ -7,7 +7,7 @@ which most clients know.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
@@ -293,6 +293,13 @@ class SotwState(StreamState[SotwRequest]):
             tail=tail,
             resources=resources,
         )
+
+    def _body_once(self, resources: Sequence[Resource]) -> bytes:
+        return sotw_body(resources)
+
+    def _tail_once(self, *, type_url: str, version: str, nonce: str) -> bytes:
+        identifier = self.identifier
+        return sotw_tail(type_url=type_url, version=version, nonce=nonce, identifier=identifier)
 
 
 def _body_without_generated(resources: Mapping[str, Resource]) -> bytes:

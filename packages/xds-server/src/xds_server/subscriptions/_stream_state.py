@@ -7,7 +7,7 @@ clusters, and the removals that wait until no other resource refers to them.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Generic, TypeVar
 
 from msgspec.structs import replace
@@ -121,6 +121,27 @@ class StreamState(ABC, Generic[R]):
         yield from self._due_removals()
         yield from self._awaited_endpoints(generate)
         yield from self._heartbeats()
+
+    def answer_once(self, type_url: str, resources: Sequence[Resource]) -> Response:
+        """Return a response of a type that is not watched; nothing of it is kept."""
+        nonce, version = self._next_nonce(), self._version()
+        tail = self._tail_once(type_url=type_url, version=version, nonce=nonce)
+        return Response(
+            type_url=type_url,
+            nonce=nonce,
+            version=version,
+            body=self._body_once(resources),
+            tail=tail,
+            resources={each.name: each for each in resources},
+        )
+
+    @abstractmethod
+    def _body_once(self, resources: Sequence[Resource]) -> bytes:
+        """Return the resources of such a response."""
+
+    @abstractmethod
+    def _tail_once(self, *, type_url: str, version: str, nonce: str) -> bytes:
+        """Return the rest of such a response."""
 
     def has_pending(self) -> bool:
         """Return whether `answers` without queries may make a response, now or later."""

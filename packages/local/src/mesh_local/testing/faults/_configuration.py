@@ -115,7 +115,7 @@ class Configuration:
         clients = await self._page("/debug/syncz")
         if any(lags(client) for client in clients):
             return False
-        connected = {client["proxy"].split("~")[2] for client in clients if "~" in client["proxy"]}
+        connected = {client["proxy"] for client in clients}
         for each in self._mesh.workloads:
             if runs(each) and each.instance.full_name not in connected:
                 return False
