@@ -58,7 +58,8 @@ class Split(NamedTuple):
     """The documents of kinds for a mesh, by what both make of them.
 
     later: not served yet. kubernetes: refused by Kubernetes too. taken, refused: here, of what is
-    left of those that Istio takes. both: refused by both. taken_here: refused by Istio alone.
+    left of those that Istio takes. both: refused by Istio, and refused or let pass without effect
+    here. taken_here: refused by Istio alone.
     """
 
     later: list[Compared]
@@ -77,7 +78,7 @@ def split(documents: Iterable[Compared]) -> Split:
             continue
         is_refused = each.ours in {Ours.REFUSED, Ours.CRASHED}
         if not each.is_taken_there:
-            (found.both if is_refused else found.taken_here).append(each)
+            (found.taken_here if each.ours is Ours.TAKEN else found.both).append(each)
         elif each.kind in _LATER or (is_refused and is_later(each)):
             found.later.append(each)
         elif not is_refused:

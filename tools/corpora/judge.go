@@ -95,7 +95,7 @@ func (j *Judge) of(object Object) Verdict {
 
 // ofCustomResource decides by the definition of the kind, and then as the webhook does.
 func (j *Judge) ofCustomResource(object Object) Verdict {
-	data, _ := json.Marshal(object.Fields)
+	data, _ := json.Marshal(asCreated(object.Fields))
 	un := &unstructured.Unstructured{}
 	if err := un.UnmarshalJSON(data); err != nil {
 		return Verdict{Word: refused, By: "kubernetes", Reason: err.Error()}
@@ -116,6 +116,26 @@ func (j *Judge) ofCustomResource(object Object) Verdict {
 		return Verdict{Word: accepted}
 	}
 	return ofWebhook(known, data)
+}
+
+// asCreated returns an object as the server sees it: in a namespace, without nulls that stand for nothing, and without
+// the status, which those who create an object can't set.
+func asCreated(fields map[string]any) map[string]any {
+	found := map[string]any{}
+	for key, each := range fields {
+		if key != "status" {
+			found[key] = each
+		}
+	}
+	metadata := map[string]any{"namespace": "default"}
+	given, _ := fields["metadata"].(map[string]any)
+	for key, each := range given {
+		if each != nil {
+			metadata[key] = each
+		}
+	}
+	found["metadata"] = metadata
+	return found
 }
 
 func ofWebhook(known resource.Schema, data []byte) Verdict {

@@ -85,6 +85,11 @@ def test_a_merge_without_a_name_is_for_filters_of_its_type() -> None:
         ({"filterChain": {"sni": "a.example"}}, "web"),
         ({"filterChain": {"sni": "b.example"}}, ""),
         ({"filterChain": {"transportProtocol": "tls"}}, "web"),
+        (
+            {"filterChain": {"transportSocket": "envoy.transport_sockets.raw_buffer"}},
+            "web raw rest",
+        ),
+        ({"filterChain": {"transportSocket": "envoy.transport_sockets.tls"}}, ""),
         ({"filterChain": {"applicationProtocols": "h2"}}, "web"),
         ({"filterChain": {"applicationProtocols": "h2,http/1.1"}}, "web"),
         ({"filterChain": {"applicationProtocols": "h2, h3"}}, ""),

@@ -12,10 +12,10 @@ from istio_config._objects import (
     ConfigObject,
     ObjectKey,
     Read,
-    documents_of,
     read_object,
     read_single,
 )
+from istio_config.documents import documents_of
 from istio_config.kinds.mesh_config import MeshConfigSpec
 from istio_config.kinds.mesh_networks import MeshNetworksSpec
 from istio_config.kinds.registry import AnyKind

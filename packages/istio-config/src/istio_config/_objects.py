@@ -1,6 +1,5 @@
 """Reads one YAML document as a typed configuration object, or names every mistake in it."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -8,12 +7,14 @@ import msgspec
 
 from istio_config._origins import InFile, Origin
 from istio_config._seniority import BY_NAME
+from istio_config.documents import mesh_config_in, metadata_mistakes
 from istio_config.kinds.kind import Body, decoded
 from istio_config.kinds.mesh_config import (
     AGENT_FIELDS,
     DEFAULT_CONFIG_FIELDS,
     MESH_CONFIG,
     MESH_FIELDS,
+    proxy_metadata_mistakes,
 )
 from istio_config.kinds.metadata import Metadata
 from istio_config.kinds.registry import KIND_NAMES, AnyKind, find_kind
@@ -23,11 +24,11 @@ from istio_config.kinds.unread_kinds import (
     UNSUPPORTED_KINDS,
     is_foreign_kind,
     is_unsupported_kind,
+    unserved_kind,
 )
 from mesh_configfile import Document, FieldPath, Problem, Value, field_name, suggestion
 from mesh_configfile.mending import mended, restored
 from mesh_configfile.shapes import Finding, decode
-from mesh_identity import InvalidSpiffeId, checked_segment
 
 ObjectKey: TypeAlias = tuple[str, str, str, str]
 """Kind with its group, namespace, name, cluster. All objects of a single kind have the same key."""
@@ -156,15 +157,16 @@ def read_object(
     if is_unsupported_kind(value.get("apiVersion"), value.get("kind")):
         reader.unsupported(("kind",), f"{value['kind']} is not supported yet")
         return reader.result()
-    if foreign := _foreign_kind(value):
-        reader.pass_over(foreign)
+    passing = unserved_kind(value.get("apiVersion"), value.get("kind")) or _foreign_kind(value)
+    if passing:
+        reader.let_pass(passing)
         return reader.result()
     kind = reader.kind(value)
     whole = kind is not None and kind.body is Body.DOCUMENT
     for key in () if whole else value:
         if key not in ("apiVersion", "kind", "metadata", "spec", "status"):
             reader.add((key,), "unknown field; known here: apiVersion, kind, metadata, spec")
-    metadata = reader.metadata(value, needed=kind is None or not kind.is_single)
+    metadata = reader.metadata(value, kind)
     if kind is None:
         return reader.result()
     if whole:
@@ -185,8 +187,11 @@ def read_single(
 ) -> Read:
     """Read a document of a single kind, which Istio writes as a mapping without kind and metadata.
 
-    A document that names a kind is read as any other.
+    A document that names a kind is read as any other; but where a mesh config is asked for, that
+    of an IstioOperator is read.
     """
+    if kind is MESH_CONFIG:
+        document = mesh_config_in(document)
     if isinstance(document.value, dict) and "kind" in document.value:
         return read_object(document, allow_unsupported=allow_unsupported, keep_lines=keep_lines)
     reader = _Reader(document, allow_unsupported=allow_unsupported, keep_lines=keep_lines)
@@ -194,34 +199,19 @@ def read_single(
     return reader.result(kind, metadata, reader.spec(document.value, kind, (), metadata))
 
 
-def documents_of(document: Document) -> Iterator[Document]:
-    """Yield the documents in a `List` of Kubernetes, such as `kubectl get -o yaml` prints."""
-    value = document.value
-    if not isinstance(value, dict) or not isinstance(value.get("items"), list):
-        yield document
-        return
-    kind = value.get("kind")
-    if not isinstance(kind, str) or not kind.endswith("List"):
-        yield document
-        return
-    items = value["items"]
-    for index in range(len(items) if isinstance(items, list) else 0):
-        yield from documents_of(document.part("items", index))
-
-
 _OF_EVERY_OBJECT = ("apiVersion", "kind", "metadata")
 _NAMES_OF_A_MESH = frozenset({*KIND_NAMES, *(name for _, name in UNSUPPORTED_KINDS)})
 
 
 def _foreign_kind(value: dict[str, Value]) -> str:
-    """Return the kind and group of an object that means nothing to a mesh; "" for all others."""
+    """Return what is said of an object that means nothing to a mesh; "" for all others."""
     version, name = value.get("apiVersion"), value.get("kind")
     if not isinstance(version, str) or not isinstance(name, str):
         return ""
     group = version.rpartition("/")[0]
     if not is_foreign_kind(group, name, known=_NAMES_OF_A_MESH):
         return ""
-    return f"{name}.{group}" if group else name
+    return f"{name}.{group} {FOREIGN}" if group else f"{name} {FOREIGN}"
 
 
 def _lines(document: Document) -> tuple[tuple[FieldPath, int], ...]:
@@ -312,9 +302,9 @@ class _Reader:
         else:
             self.add(path, f"{message}; remove it, or let it pass with --allow-unsupported")
 
-    def pass_over(self, kind: str) -> None:
-        """Note a kind of objects that means nothing to a mesh."""
-        self._note(("kind",), f"{kind} {FOREIGN}")
+    def let_pass(self, message: str) -> None:
+        """Note a kind of objects that no proxy is given anything of."""
+        self._note(("kind",), message)
 
     def kind(self, value: dict[str, Value]) -> AnyKind | None:
         name = value.get("kind")
@@ -334,23 +324,22 @@ class _Reader:
             self.add(("apiVersion",), f'a {name} has {wanted}, found "{version}"')
         return kind
 
-    def metadata(self, value: dict[str, Value], *, needed: bool) -> Metadata | None:
+    def metadata(self, value: dict[str, Value], kind: AnyKind | None) -> Metadata | None:
         given = value.get("metadata")
         if given is None:
-            if not needed:
+            if kind is not None and kind.is_single:
                 return Metadata(name="default")
             self.add((), "the field metadata is missing; it holds name and namespace")
             return None
+        if isinstance(given, dict):  # as tools write it: null is no value in metadata
+            given = {key: each for key, each in given.items() if each is not None}
         metadata, findings = decoded(given, Metadata, ("metadata",))
         self._add_all(findings)
         if metadata is None and (near := mended(given, Metadata, ("metadata",))) is not None:
             metadata = decode(near.value, Metadata)
             self._unread += near.unread
         if metadata is not None:
-            try:
-                checked_segment(metadata.namespace, what="namespace")
-            except InvalidSpiffeId as error:
-                self.add(("metadata", "namespace"), str(error))
+            self._add_all(list(metadata_mistakes(metadata, kind)))
         return metadata
 
     def status(self, value: Value, kind: AnyKind) -> msgspec.Struct | None:
@@ -386,15 +375,18 @@ class _Reader:
         for key in sorted(value.keys() & MESH_FIELDS):
             self._note((*path, key), "not supported yet: has no effect in this control plane")
         agents = value.get("defaultConfig")
-        for key in agents if isinstance(agents, dict) else ():
+        agents = agents if isinstance(agents, dict) else {}
+        for key in agents:
             here = (*path, "defaultConfig", key)
+            if key == "proxyMetadata":
+                self._add_all(list(proxy_metadata_mistakes(agents[key], here)))
             if key in AGENT_FIELDS:
                 self._note(here, "has no effect here: agents read it from their own settings")
             elif key not in DEFAULT_CONFIG_FIELDS:
                 known = (*AGENT_FIELDS, *DEFAULT_CONFIG_FIELDS)
                 self.add(here, f"unknown field{suggestion(key, known, listed=False)}")
         used = {key: item for key, item in value.items() if key not in MESH_FIELDS}
-        if isinstance(agents, dict):
+        if isinstance(value.get("defaultConfig"), dict):
             used["defaultConfig"] = {
                 key: item for key, item in agents.items() if key in DEFAULT_CONFIG_FIELDS
             }

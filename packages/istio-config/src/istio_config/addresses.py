@@ -18,20 +18,23 @@ def is_ip(text: str) -> bool:
 
 
 def is_network(text: str) -> bool:
-    """Return whether this is a range such as 10.0.0.0/8."""
+    """Return whether this is a range such as 10.0.0.0/8; bits below its prefix may be set."""
     try:
-        ipaddress.ip_network(text)
+        ipaddress.ip_network(text, strict=False)
     except ValueError:
         return False
     return "/" in text
 
 
 def plain_address(text: str) -> str:
-    """Spell a range of one address, such as 10.0.0.1/32, as that address."""
+    """Spell a range of one address, such as 10.0.0.1/32, as that address.
+
+    Another range is spelt without the bits below its prefix: 10.0.0.1/8 is 10.0.0.0/8.
+    """
     if "/" not in text or not is_network(text):
         return text
-    network = ipaddress.ip_network(text)
-    return str(network.network_address) if network.num_addresses == 1 else text
+    network = ipaddress.ip_network(text, strict=False)
+    return str(network.network_address if network.num_addresses == 1 else network)
 
 
 def is_host(text: str) -> bool:

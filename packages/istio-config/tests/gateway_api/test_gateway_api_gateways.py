@@ -61,8 +61,8 @@ MISTAKES = [
     ),
     (
         "Gateway",
-        listener("{name: a, port: 80, protocol: HTP}"),
-        'listeners[0].protocol: unknown protocol "HTP"; known: HTTP, HTTPS, TLS, TCP, UDP',
+        listener("{name: a, port: 80, protocol: H_T}"),
+        'listeners[0].protocol: unknown protocol "H_T"; known: HTTP, HTTPS, TLS, TCP, UDP',
     ),
     (
         "Gateway",
@@ -163,6 +163,16 @@ WARNINGS = [
             "addresses: [{value: 10.0.0.1}], infrastructure: {labels: {a: b}}}"
         ),
         "infrastructure: has no effect",
+    ),
+    (
+        "Gateway",
+        listener("{name: a, port: 15008, protocol: HBONE}"),
+        'listeners[0].protocol: "HBONE" is for waypoints and the gateways between networks',
+    ),
+    (
+        "Gateway",
+        listener("{name: a, port: 80, protocol: http}"),
+        'listeners[0].protocol: "http" is no protocol that is known here: the listener has no',
     ),
 ]
 

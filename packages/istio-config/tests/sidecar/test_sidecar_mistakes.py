@@ -241,19 +241,6 @@ WARNINGS = {
         "egress: [{hosts: ['*/*', a/b, ~/c]}]",
         ("egress[0].hosts[1]", '"*/*" has every host already'),
     ),
-    "one port twice": (
-        (
-            "egress: [{hosts: [a/*], port: {number: 80, protocol: HTTP}},"
-            " {hosts: [b/*], port: {number: 80, protocol: HTTP}, bind: 127.0.0.9}]"
-        ),
-        (
-            "egress[1].port.number",
-            (
-                "requests to the port 80 are routed by the hosts of egress[0], which comes first, "
-                "and not by those here; give one of the two another port"
-            ),
-        ),
-    ),
     "target port": (
         "ingress: [{port: {number: 1, protocol: TCP, targetPort: 2}}]",
         (

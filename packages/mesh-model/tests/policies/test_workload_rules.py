@@ -129,14 +129,8 @@ def test_all_may_differ_where_only_their_order_is_another() -> None:
 API = "gateway.networking.k8s.io"
 REFS_AND_MISTAKES = {
     "a gateway": (API, "Gateway", "", None),
-    "a gateway of its namespace": (API, "Gateway", "a", None),
-    "a gateway elsewhere": (API, "Gateway", "b", 'must be the object\'s own, "a"'),
-    "a service": (
-        "",
-        "Service",
-        "",
-        "Service is for waypoints, which are not supported; use a selector",
-    ),
+    "with a namespace": (API, "Gateway", "a", 'must be left out: it is the object\'s own, "a"'),
+    "a service": ("", "Service", "", None),
     "something else": (
         "apps",
         "Deployment",

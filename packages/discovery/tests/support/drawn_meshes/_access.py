@@ -141,7 +141,7 @@ def authorization_policies(draw: st.DrawFn) -> list[Json]:
                 {"group": "gateway.networking.k8s.io", "kind": "Gateway", "name": "api"}
             ]
         found = document("AuthorizationPolicy", f"ap-{index}", namespace, spec, group=_SECURITY)
-        if draw(st.integers(0, 3)) == 0:
+        if action in ("ALLOW", "DENY") and draw(st.integers(0, 3)) == 0:
             found["metadata"]["annotations"] = {"istio.io/dry-run": "true"}
         made.append(found)
     return made

@@ -25,6 +25,7 @@ from istio_config.kinds.envoy_filter import (
     Operation,
 )
 
+_PLAINTEXT = "envoy.transport_sockets.raw_buffer"
 _VIRTUAL = ("virtualInbound", "virtualOutbound")
 """Listeners for all ports: the port is one of the chain's matches there."""
 _ORDER = (
@@ -179,6 +180,11 @@ def _is_chain(listener: Listener, chain: Chain, wanted: ListenerMatch | None) ->
     return inner is None or _is_chain_matched(chain, inner)
 
 
+def _transport_socket(chain: Chain) -> str:
+    """Return the name of what reads the bytes of a chain; without one, they are plaintext."""
+    return chain.transport_socket.name or _PLAINTEXT
+
+
 def _is_chain_matched(chain: Chain, wanted: FilterChainMatch) -> bool:
     match = chain.filter_chain_match
     if wanted.name and wanted.name != chain.name:
@@ -186,6 +192,8 @@ def _is_chain_matched(chain: Chain, wanted: FilterChainMatch) -> bool:
     if wanted.sni and wanted.sni not in match.server_names:
         return False
     if wanted.transport_protocol and wanted.transport_protocol != match.transport_protocol:
+        return False
+    if wanted.transport_socket and wanted.transport_socket != _transport_socket(chain):
         return False
     protocols = [each.strip() for each in wanted.application_protocols.split(",") if each.strip()]
     if not set(protocols) <= set(match.application_protocols):

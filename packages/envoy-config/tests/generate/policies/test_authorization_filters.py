@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from envoy.extensions.filters.http.rbac.v3 import rbac_pb2 as http_rbac_pb2
 from envoy.extensions.filters.network.rbac.v3 import rbac_pb2 as network_rbac_pb2
 
@@ -116,11 +117,21 @@ def test_policy_that_is_tried_out_is_a_shadow_rule_and_enforces_nothing(model_of
         assert allow.shadow_rules_stat_prefix == "istio_dry_run_allow_"
 
 
-def test_audit_is_not_tried_out(model_of: Build) -> None:
-    text = policy("audit", f"{{action: AUDIT, {ANYONE}}}", annotations=DRY_RUN)
-    (audit,) = http(authorization_of(Workload("a"), model_of(text)))
-    assert rules(audit) == ("LOG", ["ns[a]-policy[audit]-rule[0]"])
-    assert not audit.HasField("shadow_rules")
+@pytest.mark.parametrize(
+    "ref",
+    [
+        "{kind: Service, name: a}",
+        "{group: networking.istio.io, kind: ServiceEntry, name: a}",
+        "{group: gateway.networking.k8s.io, kind: GatewayClass, name: istio-waypoint}",
+    ],
+)
+def test_policies_for_waypoints_are_for_no_proxy(ref: str, model_of: Build) -> None:
+    model = model_of(policy("far", f"{{action: DENY, targetRefs: [{ref}], {ANYONE}}}"))
+    named = (("gateway.networking.k8s.io/gateway-name", "a"),)
+    for labels in ((), named):
+        for is_gateway in (False, True):
+            workload = Workload("a", labels, is_gateway=is_gateway)
+            assert authorization_of(workload, model) == NO_AUTHORIZATION
 
 
 def test_policies_for_a_gateway_of_the_gateway_api_are_not_for_sidecars(model_of: Build) -> None:

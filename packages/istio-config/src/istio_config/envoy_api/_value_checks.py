@@ -156,11 +156,13 @@ def _text_check(rules: Unchecked) -> Check:
     strict = rules.strict if rules.HasField("strict") else True
     least, least_bytes, ignored = rules.min_len, rules.min_bytes, rules.ignore_empty
     most, most_bytes = rules.max_len, rules.max_bytes
+    # A list of choices may have "" among them, as RateLimit.request_type does.
     prefix, suffix, allowed = rules.prefix, rules.suffix, tuple(getattr(rules, "in"))
 
     def check(value: str) -> str | None:  # noqa: PLR0911
         if not value:
-            needed = least or least_bytes or allowed or (pattern and not pattern.search(""))
+            of_choices = allowed and "" not in allowed
+            needed = least or least_bytes or of_choices or (pattern and not pattern.search(""))
             return "is missing" if needed and not ignored else None
         if len(value) < least or len(value.encode()) < least_bytes:
             return "is too short"

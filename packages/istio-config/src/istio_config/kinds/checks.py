@@ -6,15 +6,17 @@ Each says what is wrong in a sentence that begins after the field's name, or yie
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from istio_config.addresses import is_host
+from istio_config.addresses import MAX_HOST_LENGTH, is_host
 from istio_config.kinds.protocol import Protocol
 from mesh_configfile import Duration, FieldPath
 from mesh_configfile.shapes import Finding
 
 _DNS_LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+_OBJECT_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _WILDCARD_LABEL = re.compile(r"\*(-?[a-z0-9]([a-z0-9_-]{0,60}[a-z0-9])?)?", re.IGNORECASE)
 _LABEL_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~A-Za-z0-9-]+")
+_PLAIN_HEADER_NAME = re.compile(r"[-_A-Za-z0-9]+")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
@@ -29,6 +31,11 @@ def is_dns_label(text: str) -> bool:
     return _DNS_LABEL.fullmatch(text) is not None
 
 
+def is_object_name(text: str) -> bool:
+    """Return whether this can name an object, by the rule of Kubernetes for most kinds."""
+    return len(text) <= MAX_HOST_LENGTH and _OBJECT_NAME.fullmatch(text) is not None
+
+
 def is_wildcard_host(text: str) -> bool:
     """Return whether this is a host name, whose first label may begin with `*`, or be it alone."""
     first, dot, rest = text.partition(".")
@@ -40,6 +47,11 @@ def is_wildcard_host(text: str) -> bool:
 def is_header_name(text: str) -> bool:
     """Return whether this can name a header, by RFC 9110."""
     return _HEADER_NAME.fullmatch(text) is not None
+
+
+def is_plain_header_name(text: str) -> bool:
+    """Return whether a name has letters, digits, `-` and `_` alone, as some fields need it."""
+    return _PLAIN_HEADER_NAME.fullmatch(text) is not None
 
 
 def has_control_characters(text: str) -> bool:

@@ -4,6 +4,9 @@ import msgspec
 
 from istio_config.kinds.fields import Labels, SpecFields, Text, Unchecked
 
+DRY_RUN = "istio.io/dry-run"
+"""The annotation of policies that Envoy evaluates and does not enforce (shadow rules)."""
+
 
 class Metadata(SpecFields, frozen=True):
     """The part of Kubernetes object metadata that has a meaning here, and what may stand beside."""

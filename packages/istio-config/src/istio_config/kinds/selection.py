@@ -16,7 +16,12 @@ from mesh_configfile.shapes import Finding
 
 _GATEWAY_API = "gateway.networking.k8s.io"
 _OF_WAYPOINTS = frozenset(
-    {("", "Service"), ("core", "Service"), ("networking.istio.io", "ServiceEntry")}
+    {
+        ("", "Service"),
+        ("core", "Service"),
+        ("networking.istio.io", "ServiceEntry"),
+        (_GATEWAY_API, "GatewayClass"),
+    }
 )
 
 
@@ -39,11 +44,13 @@ class Selection(NamedTuple):
     """The workloads that an object selects.
 
     labels: those that a workload must have. gateways: the names of Gateways in the namespace of the
-    object; if there are any, only their proxies are selected.
+    object; if there are any, only their proxies are selected. is_for_waypoints: whether it is for
+    waypoints alone, of which there are none: no proxy is selected.
     """
 
     labels: Mapping[str, str]
     gateways: tuple[str, ...] = ()
+    is_for_waypoints: bool = False
 
 
 class Selecting(Protocol):
@@ -55,9 +62,14 @@ class Selecting(Protocol):
 
 
 def selection_of(selector: WorkloadSelector | None, refs: tuple[TargetRef, ...]) -> Selection:
-    """Return the selection of a selector and of references to Gateways."""
-    labels = selector.match_labels if selector is not None else {}
-    return Selection(labels, tuple(each.name for each in refs))
+    """Return the selection of a selector and of references."""
+    return selection_by(selector.match_labels if selector is not None else {}, refs)
+
+
+def selection_by(labels: Mapping[str, str], refs: tuple[TargetRef, ...]) -> Selection:
+    """Return the selection of labels and of references."""
+    gateways = tuple(each.name for each in refs if (each.group, each.kind) not in _OF_WAYPOINTS)
+    return Selection(labels, gateways, is_for_waypoints=bool(refs) and not gateways)
 
 
 def selection_mistakes(
@@ -71,30 +83,44 @@ def selection_mistakes(
     """Yield what is wrong with the selection of an object in a namespace.
 
     labels: None if there is no selector. path: that of the labels. single: the `targetRef`, the
-    older way to give one reference. Only Gateways can be referred to: the other kinds are for
-    waypoints, which are not served.
+    older way to give one reference.
     """
-    references: list[tuple[FieldPath, TargetRef]] = [
-        (("targetRefs", index), each) for index, each in enumerate(refs)
-    ]
-    if single is not None:
-        if refs:
-            yield ("targetRef",), "stands beside targetRefs: keep one"
-        references.append((("targetRef",), single))
+    references = _references(refs, single)
+    if single is not None and refs:
+        yield ("targetRef",), "stands beside targetRefs: keep one"
     if labels is not None:
         yield from selector_mistakes(labels, path)
         if references:
             yield references[0][0][:1], f"stands beside {path[0]}: keep one"
     for here, each in references:
-        if (each.group, each.kind) in _OF_WAYPOINTS:
-            yield (
-                (*here, "kind"),
-                f"{each.kind} is for waypoints, which are not supported; use a selector",
-            )
-        elif (each.group, each.kind) != (_GATEWAY_API, "Gateway"):
+        if (each.group, each.kind) not in {*_OF_WAYPOINTS, (_GATEWAY_API, "Gateway")}:
             yield (
                 (*here, "kind"),
                 f'"{each.group}/{each.kind}" can\'t be referred to; use {_GATEWAY_API}/Gateway',
             )
-        if each.namespace not in ("", namespace):
-            yield (*here, "namespace"), f'must be the object\'s own, "{namespace}"'
+        if each.namespace:
+            yield (*here, "namespace"), f'must be left out: it is the object\'s own, "{namespace}"'
+
+
+def selection_warnings(
+    refs: tuple[TargetRef, ...], single: TargetRef | None = None
+) -> Iterator[Finding]:
+    """Yield the references that have no effect: those to what waypoints stand before."""
+    for here, each in _references(refs, single):
+        if (each.group, each.kind) in _OF_WAYPOINTS:
+            yield (
+                (*here, "kind"),
+                (
+                    f"{each.kind} is for waypoints, which are not supported here: it has no "
+                    "effect; use a selector"
+                ),
+            )
+
+
+def _references(
+    refs: tuple[TargetRef, ...], single: TargetRef | None
+) -> list[tuple[FieldPath, TargetRef]]:
+    found: list[tuple[FieldPath, TargetRef]] = [
+        (("targetRefs", index), each) for index, each in enumerate(refs)
+    ]
+    return found if single is None else [*found, (("targetRef",), single)]

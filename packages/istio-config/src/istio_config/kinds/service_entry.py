@@ -87,6 +87,7 @@ class ServiceEntrySpec(SpecFields, frozen=True):
 
 _BY_REQUEST = (Protocol.HTTP, Protocol.HTTP2, Protocol.GRPC, Protocol.TLS)
 """The protocols whose requests say which host they are for, as DYNAMIC_DNS needs it."""
+_WAYPOINT_LABEL = "istio.io/use-waypoint"
 _NO_ADDRESS_LABEL = "networking.istio.io/enable-autoallocate-ip"
 
 
@@ -99,7 +100,7 @@ def _mistakes(spec: ServiceEntrySpec, metadata: Metadata) -> Iterator[Finding]:
     yield from _workload_mistakes(spec)
     yield from _endpoint_mistakes(spec)
     if spec.resolution is Resolution.DYNAMIC_DNS:
-        yield from _dynamic_dns_mistakes(spec)
+        yield from _dynamic_dns_mistakes(spec, metadata)
 
 
 def _host_mistakes(spec: ServiceEntrySpec) -> Iterator[Finding]:
@@ -176,8 +177,6 @@ def _workload_mistakes(spec: ServiceEntrySpec) -> Iterator[Finding]:
         return
     if spec.endpoints:
         yield ("workloadSelector",), "can't stand beside endpoints: keep one of the two"
-    if not selector.labels:
-        yield ("workloadSelector", "labels"), "must name at least one label"
     yield from selector_mistakes(selector.labels, ("workloadSelector", "labels"))
 
 
@@ -222,7 +221,12 @@ def _address_mistake(spec: ServiceEntrySpec, address: str) -> str | None:
     return None
 
 
-def _dynamic_dns_mistakes(spec: ServiceEntrySpec) -> Iterator[Finding]:
+def _dynamic_dns_mistakes(spec: ServiceEntrySpec, metadata: Metadata) -> Iterator[Finding]:
+    if spec.location is Location.MESH_INTERNAL and _WAYPOINT_LABEL in metadata.labels:
+        yield (
+            ("location",),
+            f"MESH_INTERNAL with resolution DYNAMIC_DNS can't have the label {_WAYPOINT_LABEL}",
+        )
     for index, host in enumerate(spec.hosts):
         if not host.startswith("*"):
             yield (
@@ -256,7 +260,9 @@ def _warnings(spec: ServiceEntrySpec, metadata: Metadata) -> Iterator[Finding]:
                     '"*." and its name'
                 ),
             )
-    if spec.resolution is Resolution.NONE and spec.workload_selector is not None:
+    if spec.workload_selector is not None and not spec.workload_selector.labels:
+        yield ("workloadSelector",), "has no labels: it selects no workload"
+    elif spec.resolution is Resolution.NONE and spec.workload_selector is not None:
         yield (
             ("workloadSelector",),
             "resolution NONE leads to where a connection was going: no workload is looked for",

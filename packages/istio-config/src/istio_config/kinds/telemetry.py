@@ -25,6 +25,7 @@ from istio_config.kinds.selection import (
     WorkloadSelector,
     selection_mistakes,
     selection_of,
+    selection_warnings,
 )
 from mesh_configfile import Duration, FieldPath
 from mesh_configfile.shapes import Finding
@@ -207,6 +208,7 @@ def _mistakes(spec: TelemetrySpec, metadata: Metadata) -> Iterator[Finding]:
 
 def _warnings(spec: TelemetrySpec, _metadata: Metadata) -> Iterator[Finding]:
     """Yield what is accepted and has no effect, or probably another one than is meant."""
+    yield from selection_warnings(spec.target_refs, spec.target_ref)
     if spec.selector is not None and not spec.selector.match_labels:
         yield ("selector",), "has no labels: it is for all workloads of the namespace"
     if len(spec.tracing) > 1:

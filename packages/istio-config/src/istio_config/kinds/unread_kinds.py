@@ -26,7 +26,8 @@ _CORE = frozenset(
         "ServiceAccount",
     }
 )
-_OF_ISTIO = ".istio.io"
+OF_ISTIO = ".istio.io"
+"""The end of the groups of Istio's own kinds."""
 _READ_GROUPS = frozenset({"gateway.networking.k8s.io", "discovery.k8s.io"})
 _BUILT_IN = frozenset({"apps", "autoscaling", "batch", "extensions", "policy"})
 _CERTAIN_NAMES = frozenset({"Service"})
@@ -40,7 +41,7 @@ def is_foreign_kind(group: str, name: str, *, known: frozenset[str]) -> bool:
     """
     if not group:
         return name in _CORE
-    if group.endswith(_OF_ISTIO) or group in _READ_GROUPS:
+    if group.endswith(OF_ISTIO) or group in _READ_GROUPS:
         return False
     if group not in _BUILT_IN and "." not in group:
         return False
@@ -50,6 +51,14 @@ def is_foreign_kind(group: str, name: str, *, known: frozenset[str]) -> bool:
 _NETWORKING = "networking.istio.io"
 _GATEWAY_API = "gateway.networking.k8s.io"
 
+_UNSERVED = {
+    (_GATEWAY_API, "UDPRoute"): "UDPRoute is a kind that Istio does not serve either",
+    ("install.istio.io", "IstioOperator"): (
+        "IstioOperator is for the installation of Istio; its spec.meshConfig is read from the file "
+        "that --mesh-config names"
+    ),
+}
+
 UNSUPPORTED_KINDS = frozenset(
     {
         (_NETWORKING, "ProxyConfig"),
@@ -57,7 +66,6 @@ UNSUPPORTED_KINDS = frozenset(
         ("extensions.istio.io", "WasmPlugin"),
         (_GATEWAY_API, "BackendTLSPolicy"),
         (_GATEWAY_API, "ListenerSet"),
-        (_GATEWAY_API, "UDPRoute"),
     }
 )
 
@@ -66,3 +74,10 @@ def is_unsupported_kind(api_version: Value, kind: Value) -> bool:
     """Return whether Istio reads objects of this kind, and this control plane does not."""
     group = api_version.rpartition("/")[0] if isinstance(api_version, str) else ""
     return any(kind == name and group in ("", known) for known, name in UNSUPPORTED_KINDS)
+
+
+def unserved_kind(api_version: Value, kind: Value) -> str:
+    """Return what is said of a kind that is let pass as in Istio; "" for all others."""
+    group = api_version.rpartition("/")[0] if isinstance(api_version, str) else ""
+    said = _UNSERVED.get((group, kind)) if isinstance(kind, str) else None
+    return f"{said}: let pass" if said is not None else ""

@@ -9,7 +9,7 @@ from typing import Annotated
 import msgspec
 
 from istio_config.addresses import is_host, is_ip, socket_path
-from istio_config.kinds.checks import label_mistakes
+from istio_config.kinds.checks import is_dns_label, label_mistakes
 from istio_config.kinds.fields import Labels, PortNumber, SpecFields
 from istio_config.kinds.kind import Kind
 from istio_config.kinds.kubernetes import KubernetesFields
@@ -47,6 +47,12 @@ class WorkloadEntryStatus(KubernetesFields, frozen=True):
 def workload_entry_mistakes(spec: WorkloadEntrySpec) -> Iterator[Finding]:
     """Yield what is wrong with a workload, be it in an entry of its own or in a ServiceEntry."""
     yield from _address_mistakes(spec)
+    for name in spec.ports:
+        if not is_dns_label(name.lower()):
+            yield (
+                ("ports", name),
+                f'"{name}" is not the name of a port; it has a-z 0-9 and "-" between them',
+            )
     yield from label_mistakes(spec.labels, ("labels",))
     if spec.service_account:
         try:
@@ -67,8 +73,10 @@ def _address_mistakes(spec: WorkloadEntrySpec) -> Iterator[Finding]:
         return
     path = socket_path(address)
     if path is not None:
-        if not path.startswith("/"):
-            yield ("address",), f'"{address}" must be unix:// and an absolute path'
+        if not path.startswith(("/", "@")):  # a name that begins with "@" is in no directory
+            yield ("address",), f'"{address}" must be unix:// and an absolute path, or unix://@name'
+        elif path.endswith("/"):
+            yield ("address",), f'"{address}" is a directory; name the socket in it'
         if spec.ports:
             yield ("ports",), "a Unix socket has no ports"
     elif not is_ip(address) and not is_host(address):

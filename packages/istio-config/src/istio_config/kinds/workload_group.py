@@ -10,8 +10,7 @@ from typing import Annotated
 
 import msgspec
 
-from istio_config.addresses import is_ip, is_network
-from istio_config.kinds.checks import label_mistakes
+from istio_config.kinds.checks import is_plain_header_name, label_mistakes
 from istio_config.kinds.fields import Labels, PortNumber, SpecFields
 from istio_config.kinds.kind import Kind
 from istio_config.kinds.metadata import Metadata
@@ -121,9 +120,18 @@ def _ranges(text: str) -> tuple[IPv4Network | IPv6Network, ...]:
     return tuple(ip_network(each.strip()) for each in text.split(",") if each.strip())
 
 
+def _is_exact_range(text: str) -> bool:
+    """Return whether this is an address, or a range without bits below its prefix."""
+    try:
+        ip_network(text)
+    except ValueError:
+        return False
+    return True
+
+
 def _mistakes(spec: WorkloadGroupSpec, metadata: Metadata) -> Iterator[Finding]:
     for each in filter(None, map(str.strip, metadata.annotations.get(ADDRESSES, "").split(","))):
-        if not (is_ip(each) or is_network(each)):
+        if not _is_exact_range(each):
             yield (
                 (),
                 f'the annotation {ADDRESSES}: "{each}" is no range such as 10.0.0.0/8',
@@ -172,8 +180,11 @@ def _probe_mistakes(probe: ReadinessProbe) -> Iterator[Finding]:
                 f'expected HTTP or HTTPS, found the text "{probe.http_get.scheme}"',
             )
         for index, header in enumerate(probe.http_get.http_headers):
+            here = ("httpGet", "httpHeaders", index, "name")
             if not header.name:
-                yield ("httpGet", "httpHeaders", index, "name"), "must not be empty"
+                yield here, "must not be empty"
+            elif not is_plain_header_name(header.name):
+                yield here, f'"{header.name}" is not the name of a header'
 
 
 def _warnings(spec: WorkloadGroupSpec, _metadata: Metadata) -> Iterator[Finding]:

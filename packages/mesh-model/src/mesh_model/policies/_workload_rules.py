@@ -63,15 +63,17 @@ class WorkloadRule(Generic[SpecT]):
 
     def selects(self, workload: Workload) -> bool:
         """Return whether it is for a workload, given that its namespace reaches so far."""
-        wanted, gateways = cast("Selecting", self.spec).selection
+        selection = cast("Selecting", self.spec).selection
         labels = dict(workload.labels)
-        if gateways:
+        if selection.is_for_waypoints:
+            return False
+        if selection.gateways:
             return (
                 workload.is_gateway
                 and workload.namespace == self.namespace
-                and labels.get(_GATEWAY_NAME) in gateways
+                and labels.get(_GATEWAY_NAME) in selection.gateways
             )
-        return wanted.items() <= labels.items()
+        return selection.labels.items() <= labels.items()
 
 
 AnyRule = WorkloadRule[msgspec.Struct]

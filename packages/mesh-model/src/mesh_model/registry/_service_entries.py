@@ -97,7 +97,12 @@ def _selected(  # noqa: PLR0917
     pods: Workloads,
     settings: ServiceSettings,
 ) -> Iterator[Endpoint]:
-    """Yield the workloads of the namespace that have the labels, pods before WorkloadEntries."""
+    """Yield the workloads of the namespace that have the labels, pods before WorkloadEntries.
+
+    A selector without labels selects none, as in Istio.
+    """
+    if not selector:
+        return
     for pod in pods.selected(item.namespace, selector):
         if pod_health(pod) is Health.HEALTHY and isinstance(pod.status, PodStatus):
             yield pod_endpoint(pod, pod.status.addresses[0], settings)

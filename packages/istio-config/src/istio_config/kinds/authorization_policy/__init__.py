@@ -10,7 +10,6 @@ from istio_config.kinds.authorization_policy._conditions import (
 )
 from istio_config.kinds.authorization_policy._kind import (
     AUTHORIZATION_POLICY,
-    DRY_RUN,
     Action,
     AuthorizationPolicySpec,
     Rule,
@@ -22,6 +21,7 @@ from istio_config.kinds.authorization_policy._operations import (
 )
 from istio_config.kinds.authorization_policy._sources import Source
 from istio_config.kinds.authorization_policy._values import Values
+from istio_config.kinds.metadata import DRY_RUN
 
 __all__ = [
     "AUTHORIZATION_POLICY",

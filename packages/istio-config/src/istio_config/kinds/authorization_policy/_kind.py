@@ -26,18 +26,21 @@ from istio_config.kinds.authorization_policy._sources import (
 )
 from istio_config.kinds.fields import SpecFields
 from istio_config.kinds.kind import Kind
-from istio_config.kinds.metadata import Metadata
+from istio_config.kinds.metadata import DRY_RUN, Metadata
 from istio_config.kinds.selection import (
     Selection,
     TargetRef,
     WorkloadSelector,
     selection_mistakes,
     selection_of,
+    selection_warnings,
 )
 from mesh_configfile.shapes import Finding
 
-DRY_RUN = "istio.io/dry-run"
-"""The annotation of policies that Envoy evaluates and does not enforce (shadow rules)."""
+_TRUTHS = frozenset(
+    {*("1", "t", "T", "TRUE", "true", "True"), *("0", "f", "F", "FALSE", "false", "False")}
+)
+"""The spellings of a truth value in Go, as Istio reads the annotation."""
 
 
 class Action(StrEnum):
@@ -111,6 +114,11 @@ def _mistakes(spec: AuthorizationPolicySpec, metadata: Metadata) -> Iterator[Fin
         )
     if spec.provider is not None and not custom:
         yield ("provider",), f"is for the action CUSTOM, and this is {spec.action}"
+    if (dry_run := metadata.annotations.get(DRY_RUN)) is not None:
+        if spec.action in (Action.AUDIT, Action.CUSTOM):
+            yield ("action",), f"can't be {spec.action} beside the annotation {DRY_RUN}"
+        elif dry_run not in _TRUTHS:
+            yield (), f'the annotation {DRY_RUN}: expected true or false, found "{dry_run}"'
     for index, rule in enumerate(spec.rules):
         for path, text in _rule_mistakes(rule, custom=custom):
             yield ("rules", index, *path), text
@@ -130,12 +138,12 @@ def _rule_mistakes(rule: Rule, *, custom: bool) -> Iterator[Finding]:
 
 def _warnings(spec: AuthorizationPolicySpec, metadata: Metadata) -> Iterator[Finding]:
     """Yield what is accepted and probably not meant; paths start below the spec."""
+    del metadata
+    yield from selection_warnings(spec.target_refs, spec.target_ref)
     if spec.selector is not None and not spec.selector.match_labels:
         yield ("selector",), "has no labels: it is for all workloads of the namespace"
     if spec.action is Action.AUDIT and not spec.rules:
         yield ("rules",), "an AUDIT policy without rules has no effect"
-    if DRY_RUN in metadata.annotations and spec.action in (Action.AUDIT, Action.CUSTOM):
-        yield ("action",), f"the annotation {DRY_RUN} has no effect with {spec.action}"
     for index, rule in enumerate(spec.rules):
         for path, text in _rule_warnings(rule):
             yield ("rules", index, *path), text

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from istio_config.addresses import is_ip
 from istio_config.kinds._extras import of_extra
+from istio_config.kinds.envoy_filter._matches import Context
 from istio_config.kinds.envoy_filter._matches_rules import (
     MOST_VERSION_BYTES,
     listener_match_warnings,
@@ -25,7 +26,13 @@ from istio_config.kinds.envoy_filter._private_filters import has_private_parts, 
 from istio_config.kinds.fields import SpecFields
 from istio_config.kinds.kind import Kind
 from istio_config.kinds.metadata import Metadata
-from istio_config.kinds.selection import Selection, TargetRef, selection_mistakes
+from istio_config.kinds.selection import (
+    Selection,
+    TargetRef,
+    selection_by,
+    selection_mistakes,
+    selection_warnings,
+)
 from istio_config.kinds.service_entry import Selector
 from istio_config.proxy_ports import PROXY_PORTS, may_be_own_machine
 from mesh_configfile import FieldPath, Value
@@ -47,7 +54,7 @@ class EnvoyFilterSpec(SpecFields, frozen=True):
     def selection(self) -> Selection:
         """The workloads that it is for."""
         labels = self.workload_selector.labels if self.workload_selector is not None else {}
-        return Selection(labels, tuple(each.name for each in self.target_refs))
+        return selection_by(labels, self.target_refs)
 
 
 def _mistakes(spec: EnvoyFilterSpec, metadata: Metadata) -> Iterator[Finding]:
@@ -71,6 +78,7 @@ def _warnings(spec: EnvoyFilterSpec, _metadata: Metadata) -> Iterator[Finding]:
             "look at the patches again after an upgrade"
         ),
     )
+    yield from selection_warnings(spec.target_refs)
     if spec.workload_selector is not None and not spec.workload_selector.labels:
         yield ("workloadSelector",), "has no labels: it is for all workloads of the namespace"
     if not spec.config_patches:
@@ -139,6 +147,8 @@ def _patch_warnings(patch: ConfigPatch, path: FieldPath) -> Iterator[Finding]:
             ),
         )
     match = patch.match
+    if match.context is Context.WAYPOINT:
+        yield (*path, "match", "context"), "is for waypoints, which are not supported: no effect"
     if match.proxy is not None and len(match.proxy.proxy_version) > MOST_VERSION_BYTES:
         yield (
             (*path, "match", "proxy", "proxyVersion"),

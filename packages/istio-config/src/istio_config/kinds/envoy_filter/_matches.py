@@ -11,12 +11,14 @@ from istio_config.kinds.fields import Labels, PortNumber, SpecFields
 
 
 class Context(StrEnum):
-    """Whether a patch is for gateways, or for one or both directions of sidecars."""
+    """The proxies and directions that a patch is for."""
 
     ANY = "ANY"
     SIDECAR_INBOUND = "SIDECAR_INBOUND"
     SIDECAR_OUTBOUND = "SIDECAR_OUTBOUND"
     GATEWAY = "GATEWAY"
+    WAYPOINT = "WAYPOINT"
+    """Waypoints, of which there are none here."""
 
 
 class ProxyMatch(SpecFields, frozen=True):
@@ -50,6 +52,8 @@ class FilterChainMatch(SpecFields, frozen=True):
     """Separated by commas; the chain must match all of them."""
     filter: FilterMatch | None = None
     destination_port: int = 0
+    transport_socket: str = ""
+    """The name of what reads the bytes; without one in a chain it is that of plaintext."""
 
 
 class ListenerMatch(SpecFields, frozen=True):
@@ -105,6 +109,20 @@ class ClusterMatch(SpecFields, frozen=True):
     name: str = ""
 
 
+class WaypointRouteMatch(SpecFields, frozen=True):
+    """A route of a waypoint."""
+
+    name: str = ""
+
+
+class WaypointMatch(SpecFields, frozen=True):
+    """The part of a waypoint that a patch changes."""
+
+    filter: FilterMatch | None = None
+    port_number: PortNumber | None = None
+    route: WaypointRouteMatch | None = None
+
+
 class ObjectMatch(SpecFields, frozen=True):
     """The objects that a patch changes; an empty match is met by all objects of `applyTo`."""
 
@@ -113,3 +131,4 @@ class ObjectMatch(SpecFields, frozen=True):
     listener: ListenerMatch | None = None
     route_configuration: RouteConfigurationMatch | None = None
     cluster: ClusterMatch | None = None
+    waypoint: WaypointMatch | None = None

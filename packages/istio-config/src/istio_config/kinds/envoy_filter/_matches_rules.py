@@ -6,7 +6,7 @@ Source: Istio's API, networking/v1alpha3, and its validation.
 from collections.abc import Iterator
 
 from istio_config.kinds._regular_expressions import regex_mistake
-from istio_config.kinds.envoy_filter._matches import FilterMatch, ObjectMatch
+from istio_config.kinds.envoy_filter._matches import Context, FilterMatch, ObjectMatch
 from istio_config.kinds.envoy_filter._patches import (
     OF_LISTENERS,
     OF_ROUTES,
@@ -28,12 +28,14 @@ _LARGEST_VERSION = 1000
 def match_mistakes(patch: ConfigPatch, path: FieldPath) -> Iterator[Finding]:
     """Yield what is wrong with the match of a patch."""
     match = patch.match
+    if (match.waypoint is not None) is not (match.context is Context.WAYPOINT):
+        yield (*path, "waypoint"), "stands with context: WAYPOINT, and with no other"
     if match.proxy is not None and 0 < len(match.proxy.proxy_version) <= MOST_VERSION_BYTES:
         wrong = regex_mistake(match.proxy.proxy_version, most_instructions=_LARGEST_VERSION)
         if wrong is not None:
             yield (*path, "proxy", "proxyVersion"), wrong
     yield from _object_mistakes(patch.apply_to, match, path)
-    if patch.apply_to not in OF_LISTENERS:
+    if patch.apply_to not in OF_LISTENERS or match.context is Context.WAYPOINT:
         return
     listener = match.listener
     chain = listener.filter_chain if listener is not None else None

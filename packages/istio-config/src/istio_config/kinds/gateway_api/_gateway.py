@@ -15,6 +15,7 @@ from istio_config.kinds.gateway_api._listeners import (
     LabelSelector,
     Listener,
     listener_mistakes,
+    listener_warnings,
 )
 from istio_config.kinds.gateway_api._names import GROUP, wrong_hostname, wrong_section_name
 from istio_config.kinds.gateway_api._references import ObjectReference
@@ -131,13 +132,9 @@ def _address_mistakes(addresses: tuple[GatewayAddress, ...]) -> Iterator[Finding
         if each.type == "IPAddress":
             if each.value and not is_ip(each.value):
                 yield path, f'"{each.value}" is not an IP address'
-        elif each.type != "Hostname":
-            yield (
-                ("addresses", index, "type"),
-                f'"{each.type}" is not supported here; use Hostname or IPAddress',
-            )
-        elif each.value and (text := wrong_hostname(each.value, allow_wildcard=False)):
-            yield path, text
+        elif each.type == "Hostname" and each.value:
+            text = wrong_hostname(each.value, allow_wildcard=False)
+            yield from ((path, text),) if text else ()
 
 
 def _unsupported_mistakes(spec: GatewaySpec) -> Iterator[Finding]:
@@ -167,7 +164,13 @@ def _warnings(spec: GatewaySpec, _metadata: Metadata) -> Iterator[Finding]:
                     "a Hostname names the service of the routers"
                 ),
             )
+        elif each.type != "Hostname":
+            yield (
+                ("addresses", index, "type"),
+                f'"{each.type}" is not supported here: it has no effect; use Hostname',
+            )
     for index, listener in enumerate(spec.listeners):
+        yield from listener_warnings(listener, ("listeners", index))
         allowed = listener.allowed_routes.namespaces
         if allowed.selector is not None and allowed.from_ is not From.SELECTOR:
             yield (

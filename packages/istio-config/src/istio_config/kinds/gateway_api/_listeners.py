@@ -16,6 +16,8 @@ from mesh_configfile import FieldPath
 from mesh_configfile.shapes import Finding
 
 HTTP, HTTPS, TLS, TCP, UDP = "HTTP", "HTTPS", "TLS", "TCP", "UDP"
+HBONE = "HBONE"
+"""Istio's protocol of connections inside others."""
 PROTOCOLS = (HTTP, HTTPS, TLS, TCP, UDP)
 TLS_TERMINATE_MODE = "gateway.istio.io/tls-terminate-mode"
 """Istio's option of a listener: MUTUAL, ISTIO_MUTUAL or SIMPLE."""
@@ -118,14 +120,17 @@ class Listener(SpecFields, frozen=True):
 
 
 _MOST_CERTIFICATES = 64
-_OWN_PROTOCOL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/\w+")
+_PROTOCOL = re.compile(
+    r"[a-zA-Z0-9]([-a-zA-Z0-9]*[a-zA-Z0-9])?|[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+    r"(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/[A-Za-z0-9]+"
+)
 _TERMINATE_MODES = ("SIMPLE", "MUTUAL", "ISTIO_MUTUAL")
 _INSTEAD = f"with {TLS_TERMINATE_MODE}: MUTUAL in tls.options, the Secret's ca.crt validates"
 
 
 def listener_mistakes(listener: Listener, path: FieldPath) -> Iterator[Finding]:
     protocol = listener.protocol
-    if protocol not in PROTOCOLS and not _OWN_PROTOCOL.fullmatch(protocol):
+    if not _PROTOCOL.fullmatch(protocol) or len(protocol) > 255:
         yield (
             (*path, "protocol"),
             f'unknown protocol "{protocol}"; known: {", ".join(PROTOCOLS)}',
@@ -137,6 +142,18 @@ def listener_mistakes(listener: Listener, path: FieldPath) -> Iterator[Finding]:
             yield (*path, "hostname"), f"a {protocol} listener has no hostname: it reads none"
     yield from _tls_mistakes(listener, path)
     yield from _allowed_route_mistakes(listener.allowed_routes, (*path, "allowedRoutes"))
+
+
+def listener_warnings(listener: Listener, path: FieldPath) -> Iterator[Finding]:
+    """Yield that a listener has a protocol that no router here speaks."""
+    if listener.protocol in PROTOCOLS:
+        return
+    what = "is for waypoints and the gateways between networks of an ambient mesh"
+    said = what if listener.protocol == HBONE else "is no protocol that is known here"
+    yield (
+        (*path, "protocol"),
+        f'"{listener.protocol}" {said}: the listener has no effect; known: {", ".join(PROTOCOLS)}',
+    )
 
 
 def _tls_mistakes(listener: Listener, path: FieldPath) -> Iterator[Finding]:

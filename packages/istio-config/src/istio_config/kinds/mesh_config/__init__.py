@@ -4,6 +4,7 @@ from istio_config.kinds.mesh_config._ignored_fields import (
     AGENT_FIELDS,
     DEFAULT_CONFIG_FIELDS,
     MESH_FIELDS,
+    proxy_metadata_mistakes,
 )
 from istio_config.kinds.mesh_config._kind import MESH_CONFIG
 from istio_config.kinds.mesh_config._proxy_config import (
@@ -59,5 +60,6 @@ __all__ = [
     "UnderscoresAction",
     "drain_time",
     "proxy_config_mistakes",
+    "proxy_metadata_mistakes",
     "whole_seconds",
 ]

@@ -6,7 +6,12 @@ Source: Istio's API, security/v1, and its validation.
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
-from istio_config.kinds.checks import duration_mistake, has_control_characters, is_header_name
+from istio_config.kinds.checks import (
+    duration_mistake,
+    has_control_characters,
+    is_header_name,
+    is_plain_header_name,
+)
 from istio_config.kinds.fields import SpecFields
 from istio_config.kinds.kind import Kind
 from istio_config.kinds.metadata import Metadata
@@ -22,6 +27,7 @@ from istio_config.kinds.selection import (
     WorkloadSelector,
     selection_mistakes,
     selection_of,
+    selection_warnings,
 )
 from mesh_configfile import Duration, FieldPath
 from mesh_configfile.shapes import Finding
@@ -100,6 +106,7 @@ def _mistakes(spec: RequestAuthenticationSpec, metadata: Metadata) -> Iterator[F
 def _warnings(spec: RequestAuthenticationSpec, metadata: Metadata) -> Iterator[Finding]:
     """Yield what is accepted and probably not meant; paths start below the spec."""
     del metadata
+    yield from selection_warnings(spec.target_refs, spec.target_ref)
     if spec.selector is not None and not spec.selector.match_labels:
         yield ("selector",), "has no labels: it is for all workloads of the namespace"
     if not spec.jwt_rules:
@@ -130,7 +137,10 @@ def _rule_mistakes(rule: JwtRule) -> Iterator[Finding]:
     if rule.output_payload_to_header:
         yield from _header_mistakes(rule.output_payload_to_header, ("outputPayloadToHeader",))
     for index, each in enumerate(rule.output_claim_to_headers):
-        yield from _header_mistakes(each.header, ("outputClaimToHeaders", index, "header"))
+        here = ("outputClaimToHeaders", index, "header")
+        yield from _header_mistakes(each.header, here)
+        if is_header_name(each.header) and not is_plain_header_name(each.header):
+            yield here, f'"{each.header}" has other characters than letters, digits, "-" and "_"'
         if not each.claim:
             yield ("outputClaimToHeaders", index, "claim"), "is missing"
     if rule.timeout is not None and (text := duration_mistake(rule.timeout)) is not None:

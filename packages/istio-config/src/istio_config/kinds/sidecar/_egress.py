@@ -96,7 +96,7 @@ def _host_mistake(text: str) -> str | None:
         return (
             f'"{namespace}" is not a namespace; write a name, "." for the own one, or "*" for any'
         )
-    if not is_wildcard_host(host):
+    if not is_wildcard_host(host) or (host.startswith("*") and host[1:2] not in ("", ".")):
         return f'"{host}" is not a host name; write it like reviews.example.com or *.example.com'
     return None
 

@@ -74,6 +74,7 @@ def _mistakes(spec: SidecarSpec, metadata: Metadata) -> Iterator[Finding]:
     for index, ingress in enumerate(spec.ingress):
         yield from below(("ingress", index), ingress_mistakes(ingress))
     yield from _egress_order_mistakes(spec)
+    yield from _egress_port_mistakes(spec)
     for index, egress in enumerate(spec.egress):
         yield from below(("egress", index), egress_mistakes(egress))
     if spec.inbound_connection_pool is not None:
@@ -97,6 +98,22 @@ def _ingress_port_mistakes(spec: SidecarSpec) -> Iterator[Finding]:
                 f"another ingress listener has the port {each.port.number}",
             )
         seen.add(each.port.number)
+
+
+def _egress_port_mistakes(spec: SidecarSpec) -> Iterator[Finding]:
+    first: dict[int, int] = {}
+    for index, each in enumerate(spec.egress):
+        if each.port is None or not each.port.number:
+            continue
+        known = first.setdefault(each.port.number, index)
+        if known != index:
+            yield (
+                ("egress", index, "port", "number"),
+                (
+                    f"egress[{known}] has the port {each.port.number} already; give one of the "
+                    "two another port, or put the hosts of both into one"
+                ),
+            )
 
 
 def _egress_order_mistakes(spec: SidecarSpec) -> Iterator[Finding]:
@@ -137,28 +154,10 @@ def _warnings(spec: SidecarSpec, metadata: Metadata) -> Iterator[Finding]:
     del metadata
     if spec.workload_selector is not None and not spec.workload_selector.labels:
         yield ("workloadSelector",), "has no labels: it selects every workload of the namespace"
-    yield from _same_port_warnings(spec)
     for index, egress in enumerate(spec.egress):
         yield from below(("egress", index), egress_warnings(egress))
     for index, ingress in enumerate(spec.ingress):
         yield from below(("ingress", index), ingress_warnings(ingress))
-
-
-def _same_port_warnings(spec: SidecarSpec) -> Iterator[Finding]:
-    first: dict[int, int] = {}
-    for index, each in enumerate(spec.egress):
-        if each.port is None or not each.port.number or not each.port.known_protocol.is_http:
-            continue
-        known = first.setdefault(each.port.number, index)
-        if known != index:
-            yield (
-                ("egress", index, "port", "number"),
-                (
-                    f"requests to the port {each.port.number} are routed by the hosts of "
-                    f"egress[{known}], which comes first, and not by those here; give one of the "
-                    "two another port"
-                ),
-            )
 
 
 SIDECAR = Kind(
