@@ -11,7 +11,6 @@ from corpora_compared import Compared, Ours, by_shape, shape
 
 _LATER = {
     "BackendTLSPolicy",
-    "Ingress",
     "ListenerSet",
     "ProxyConfig",
     "TrafficExtension",

@@ -59,8 +59,9 @@ def test_one_in_a_hundred_that_is_refused_is_good_and_two_are_not(tmp_path: Path
 
 
 def test_kinds_that_are_not_served_yet_are_a_part_of_their_own(tmp_path: Path) -> None:
-    text = "apiVersion: networking.k8s.io/v1\nkind: Ingress\nmetadata: {name: a}\nspec: {}"
-    (one,) = documents(tmp_path, line(text, "Ingress", "accepted", group="networking.k8s.io"))
+    text = "apiVersion: extensions.istio.io/v1alpha1\nkind: TrafficExtension\nmetadata: {name: a}"
+    of = "extensions.istio.io"
+    (one,) = documents(tmp_path, line(text, "TrafficExtension", "accepted", group=of))
 
     assert split([one]).later == [one]
 

@@ -146,7 +146,7 @@ def check_configuration(
     # What was not read may be the labels, or what an endpoint is found by.
     is_whole = not any(each.unread for each in whole.snapshot.objects)
     subsets = empty_subsets(model) if is_whole else ()
-    of_mesh = own.of((*model.gateway_api.warnings, *findings.warnings, *selecting, *subsets))
+    of_mesh = own.of((*model.warnings, *findings.warnings, *selecting, *subsets))
     return Checked(
         objects=len(load.snapshot.objects),
         files=len(load.files),

@@ -15,8 +15,8 @@ from istio_config.kinds.mesh_config import MeshConfigSpec
 from mesh_configfile import Problem
 
 _SHARED = frozenset(
-    {"Gateway", "GRPCRoute", "HTTPRoute", "Service", "ServiceEntry", "TCPRoute", "TLSRoute"}
-    | {"VirtualService"}
+    {"Gateway", "GRPCRoute", "HTTPRoute", "Ingress", "Service", "ServiceEntry", "TCPRoute"}
+    | {"TLSRoute", "VirtualService"}
 )
 """The kinds whose objects compete with those of other namespaces, for a host or a route."""
 

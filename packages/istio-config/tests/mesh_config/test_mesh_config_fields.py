@@ -117,6 +117,10 @@ extensionProviders:
     port: 9001
     logName: a
     logFormat: {text: "%PROTOCOL%", labels: {a: "%DURATION%"}}
+ingressControllerMode: DEFAULT
+ingressClass: edge
+ingressService: edge-gateway
+ingressSelector: edge
 defaultProviders: {tracing: [otel], metrics: [prometheus], accessLogging: [Files, envoy]}
 defaultConfig:
   discoveryAddress: istiod.istio-system.svc:15012

@@ -18,6 +18,7 @@ from istio_config.kinds.peer_authentication import PEER_AUTHENTICATION, PeerAuth
 from istio_config.kinds.sidecar import SIDECAR
 from istio_config.kinds.virtual_service import VIRTUAL_SERVICE
 from istio_config.kinds.workload_group import WORKLOAD_GROUP
+from mesh_configfile import Problem
 from mesh_model._destination_rules import DestinationRules, RuleSettings
 from mesh_model._gateways import Gateways
 from mesh_model._networks import Networks
@@ -31,6 +32,8 @@ from mesh_model._service_facts import (
 from mesh_model._services import Service, ServiceKey
 from mesh_model._visibility import NO_OWNERS, HostOwners, host_owners
 from mesh_model.gateway_api._translation import GatewayApi, gateway_api_of, oldest_first
+from mesh_model.ingress._classes import IngressSettings
+from mesh_model.ingress._translation import Ingresses, IngressFacts
 from mesh_model.policies._key_sets import NO_KEY_SETS, KeySets
 from mesh_model.policies._peer_authentication import PeerPolicies, Policy
 from mesh_model.policies._workload_rules import WorkloadRules
@@ -97,6 +100,8 @@ class MeshModel:
     """Of services and VirtualServices, for Sidecars."""
     gateway_api: GatewayApi = field(repr=False)
     """The Gateway API's objects; the rules that they are translated to are among the others."""
+    ingresses: Ingresses = field(repr=False)
+    """Kubernetes' Ingresses, likewise."""
     networks: Networks
     workload_groups: tuple[ConfigObject, ...] = field(repr=False)
     owners: HostOwners
@@ -148,6 +153,11 @@ class MeshModel:
     def by_address(self) -> ServedAt:
         """The services and their endpoints by namespace and address of the endpoint."""
         return self.facts.by_address
+
+    @property
+    def warnings(self) -> tuple[Problem, ...]:
+        """All that is not as configured in objects that are translated to others."""
+        return (*self.gateway_api.warnings, *self.ingresses.warnings)
 
     @property
     def trust_domains(self) -> tuple[str, ...]:
@@ -222,9 +232,23 @@ def build_model(
         owners=owners,
         before=before.gateway_api if before is not None else None,
     )
-    gateways = oldest_first(snapshot.of_kind(GATEWAY), gateway_api.gateways)
+    ingresses = Ingresses.of_mesh(
+        snapshot,
+        IngressFacts(
+            settings=IngressSettings.of_mesh(snapshot.mesh_config),
+            services=registry.combined.by_key,
+            secrets=secrets,
+            domain=domain,
+            owners=owners,
+        ),
+        before.ingresses if before is not None else None,
+    )
+    gateways = oldest_first(
+        snapshot.of_kind(GATEWAY), oldest_first(gateway_api.gateways, ingresses.gateways)
+    )
+    translated = oldest_first(gateway_api.virtual_services, ingresses.virtual_services)
     virtual_services = VirtualServices.build(
-        oldest_first(snapshot.of_kind(VIRTUAL_SERVICE), gateway_api.virtual_services),
+        oldest_first(snapshot.of_kind(VIRTUAL_SERVICE), translated),
         VirtualServiceSettings(
             export_to=tuple(snapshot.mesh_config.default_virtual_service_export_to),
             domain=domain,
@@ -243,8 +267,11 @@ def build_model(
         registry=registry,
         facts=ServiceFacts(registry.combined.by_key),
         origin=origin,
-        rules=RuleObjects.build(snapshot, (*gateway_api.gateways, *gateway_api.virtual_services)),
+        rules=RuleObjects.build(
+            snapshot, (*gateway_api.gateways, *ingresses.gateways, *translated)
+        ),
         gateway_api=gateway_api,
+        ingresses=ingresses,
         destination_rules=DestinationRules.build(
             snapshot.of_kind(DESTINATION_RULE),
             RuleSettings(

@@ -69,7 +69,7 @@ class ConfigStore:
 
     @property
     def _warnings_of_objects(self) -> tuple[Problem, ...]:
-        return (*self.snapshot.warnings, *self.served.pending.gateway_api.warnings)
+        return (*self.snapshot.warnings, *self.served.pending.warnings)
 
     def serve(self, facts: Facts, notify: Callable[[PushRequest], None]) -> None:
         """Serve these facts in place of others, and have what changed pushed."""

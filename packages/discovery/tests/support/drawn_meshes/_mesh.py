@@ -9,6 +9,7 @@ from drawn_meshes._access import authorization_policies, request_authentications
 from drawn_meshes._destination_rules import destination_rules
 from drawn_meshes._draws import LOCALITIES, Json
 from drawn_meshes._gateways import gateways
+from drawn_meshes._ingresses import ingresses
 from drawn_meshes._observation import telemetries
 from drawn_meshes._policies import mesh_configs, peer_authentications, proxy_labels, sidecars
 from drawn_meshes._services import services, workloads
@@ -46,6 +47,7 @@ def meshes(draw: st.DrawFn) -> Mesh:
         *draw(destination_rules()),
         *draw(virtual_services()),
         *draw(gateways()),
+        *draw(ingresses()),
         *draw(sidecars()),
         *draw(authorization_policies()),
         *draw(request_authentications()),

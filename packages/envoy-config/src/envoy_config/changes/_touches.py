@@ -143,6 +143,7 @@ TOUCHES: Mapping[str, Touches] = {
         ("GatewayClass", "GRPCRoute", "HTTPRoute", "ReferenceGrant", "TCPRoute", "TLSRoute"),
         _SERVICES,
     ),
+    **dict.fromkeys(("Ingress", "IngressClass"), _SERVICES),
     **dict.fromkeys(("MeshConfig", "MeshNetworks", "Namespace"), EVERYTHING),
 }
 """By the kind of an object, or of what a push names; any other kind may touch everything."""

@@ -12,6 +12,8 @@ from istio_config.kinds.kind import Kind
 from istio_config.kinds.kubernetes import (
     ENDPOINT_SLICE,
     ENDPOINTS,
+    INGRESS,
+    INGRESS_CLASS,
     KUBERNETES_SERVICE,
     NAMESPACE,
     NODE,
@@ -39,6 +41,8 @@ _ALL: tuple[AnyKind, ...] = (
     ENDPOINT_SLICE,
     ENVOY_FILTER,
     GATEWAY,
+    INGRESS,
+    INGRESS_CLASS,
     KUBERNETES_SERVICE,
     MESH_CONFIG,
     MESH_NETWORKS,

@@ -30,7 +30,9 @@ OF_ISTIO = ".istio.io"
 """The end of the groups of Istio's own kinds."""
 _READ_GROUPS = frozenset({"gateway.networking.k8s.io", "discovery.k8s.io"})
 _BUILT_IN = frozenset({"apps", "autoscaling", "batch", "extensions", "policy"})
-_CERTAIN_NAMES = frozenset({"Service"})
+_OF_INGRESS = frozenset({"extensions", "networking.k8s.io"})
+"""The groups of Kubernetes' Ingress, of today and before."""
+_CERTAIN_NAMES = frozenset({"Ingress", "Service"})
 """Names that other groups give to kinds of their own, as Knative does."""
 
 
@@ -45,7 +47,7 @@ def is_foreign_kind(group: str, name: str, *, known: frozenset[str]) -> bool:
         return False
     if group not in _BUILT_IN and "." not in group:
         return False
-    return name not in known or name in _CERTAIN_NAMES
+    return name not in known or (name in _CERTAIN_NAMES and group not in _OF_INGRESS)
 
 
 _NETWORKING = "networking.istio.io"

@@ -26,6 +26,8 @@ from mesh_model.virtual_services._resolved_names import MESH, http_destinations,
 
 GATEWAY_SEMANTICS = ("internal.istio.io/route-semantics", "gateway")
 """The annotation, Istio's, of VirtualServices that are built from routes of the Gateway API."""
+INGRESS_SEMANTICS = ("internal.istio.io/route-semantics", "ingress")
+"""That of VirtualServices that are built from Kubernetes' Ingresses."""
 _PRIVATE, _ALL, _NONE = ".", "*", "~"
 _NO_COUNTS = VirtualHostCounts()
 _Key = tuple[str, str]
@@ -48,9 +50,12 @@ class VirtualService:
     """The hosts that its namespace owns."""
     unused: tuple[Finding, ...] = ()
     """The parts of it that have no effect, such as a delegate that does not exist."""
+    whole_elements: bool = False
+    """Whether prefixes that do not end in a slash are of whole path elements: it is built from the
+    Gateway API's routes, or from Ingresses."""
     gateway_semantics: bool = False
-    """Whether it is built from the Gateway API's routes: prefixes that do not end in a slash are of
-    whole path elements, and requests for clusters that are not there are answered with 500."""
+    """Whether it is built from the Gateway API's routes, so that requests for clusters that are not
+    there are answered with 500."""
 
     @property
     def hosts(self) -> tuple[str, ...]:
@@ -330,8 +335,11 @@ def _delegate_key(item: ConfigObject) -> _Key | None:
 
 
 def _same_root(one: ConfigObject, other: ConfigObject) -> bool:
-    semantics = GATEWAY_SEMANTICS in one.annotations, GATEWAY_SEMANTICS in other.annotations
-    return same_spec(one, other) and semantics[0] == semantics[1]
+    return same_spec(one, other) and _semantics(one) == _semantics(other)
+
+
+def _semantics(item: ConfigObject) -> tuple[bool, bool]:
+    return GATEWAY_SEMANTICS in item.annotations, INGRESS_SEMANTICS in item.annotations
 
 
 def _delegate(item: ConfigObject, settings: VirtualServiceSettings) -> _Delegate:
@@ -345,7 +353,10 @@ def _root(
     spec = cast("VirtualServiceSpec", item.spec)
     used = [_delegate_of(each, item.namespace, delegates) for each in spec.http]
     built = _virtual_service((item.namespace, item.name), spec, used, settings)
-    built = dataclasses.replace(built, gateway_semantics=GATEWAY_SEMANTICS in item.annotations)
+    of_gateway_api, of_ingress = _semantics(item)
+    built = dataclasses.replace(
+        built, whole_elements=of_gateway_api or of_ingress, gateway_semantics=of_gateway_api
+    )
     named = (_named(each, item.namespace) for each in spec.http)
     return _Root(built, frozenset(each for each in named if each is not None))
 

@@ -42,6 +42,8 @@ class _Entry:
     redirects: bool = False
     has: set[tuple[VirtualService, str]] = field(default_factory=set)
     """The VirtualServices whose routes it has, each with its Gateway."""
+    given: set[tuple[VirtualService, PackedRoutes]] = field(default_factory=set)
+    """The same routes come by each of several Gateways, unless they say which."""
 
 
 def packed_gateway_routes(
@@ -96,7 +98,9 @@ def _entries(
                 entry.redirects = entry.redirects or server.redirects
                 if routes is not None and (each, server.gateway_key) not in entry.has:
                     entry.has.add((each, server.gateway_key))
-                    entry.routes.append(routes)
+                    if (each, routes) not in entry.given:
+                        entry.given.add((each, routes))
+                        entry.routes.append(routes)
         if server.redirects:
             for own in server.hosts:
                 entries.setdefault(own.host, _Entry()).redirects = True

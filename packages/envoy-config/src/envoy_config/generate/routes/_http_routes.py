@@ -106,7 +106,7 @@ class _Maker:
         """Yield the route of a match; none if Envoy would refuse it."""
         message = route_components_pb2.Route(
             name=_name(route, match),
-            match=route_match(match, whole_elements=self._virtual_service.gateway_semantics)
+            match=route_match(match, whole_elements=self._virtual_service.whole_elements)
             if match is not None
             else everything(),
         )

@@ -1,4 +1,4 @@
-"""The kinds of Kubernetes that describe services, endpoints and secrets, as `kubectl` has them."""
+"""The kinds of Kubernetes that describe services, endpoints, secrets and Ingresses."""
 
 from istio_config.kinds.kubernetes._cluster_objects import ADDRESSES, HOSTS, NAMESPACE, NODE, listed
 from istio_config.kinds.kubernetes._endpoints import (
@@ -13,6 +13,23 @@ from istio_config.kinds.kubernetes._endpoints import (
     EndpointSliceFields,
     SliceEndpoint,
     TargetReference,
+)
+from istio_config.kinds.kubernetes._ingress import (
+    CLASS_ANNOTATION,
+    INGRESS,
+    INGRESS_CLASS,
+    INGRESS_CONTROLLER,
+    INGRESS_GROUP,
+    IngressClassSpec,
+    IngressRule,
+    IngressSpec,
+    IngressTls,
+)
+from istio_config.kinds.kubernetes._ingress_paths import (
+    EVERY_PATH,
+    IngressPath,
+    PathType,
+    ServiceBackend,
 )
 from istio_config.kinds.kubernetes._kubernetes_fields import KubernetesFields
 from istio_config.kinds.kubernetes._pod import POD, PodSpec, PodStatus
@@ -34,15 +51,26 @@ from istio_config.kinds.kubernetes._service import (
 __all__ = [
     "ADDRESSES",
     "AddressType",
+    "CLASS_ANNOTATION",
     "Conditions",
     "ENDPOINTS",
     "ENDPOINT_SLICE",
+    "EVERY_PATH",
     "EXPORT_TO",
     "EndpointAddress",
     "EndpointPort",
     "EndpointSliceFields",
     "EndpointsFields",
     "HOSTS",
+    "INGRESS",
+    "INGRESS_CLASS",
+    "INGRESS_CONTROLLER",
+    "INGRESS_GROUP",
+    "IngressClassSpec",
+    "IngressPath",
+    "IngressRule",
+    "IngressSpec",
+    "IngressTls",
     "InternalTrafficPolicy",
     "IpFamily",
     "KUBERNETES_SERVICE",
@@ -53,11 +81,13 @@ __all__ = [
     "NAMESPACE",
     "NODE",
     "POD",
+    "PathType",
     "PodSpec",
     "PodStatus",
     "SECRET",
     "SERVICE_NAME_LABEL",
     "SecretFields",
+    "ServiceBackend",
     "ServiceType",
     "SliceEndpoint",
     "TRAFFIC_DISTRIBUTION",

@@ -26,6 +26,7 @@ from istio_config.kinds.mesh_config._proxy_config import (
 )
 from istio_config.kinds.mesh_config._spec import (
     InboundTrafficPolicyMode,
+    IngressControllerMode,
     LeastTlsVersion,
     LogEncoding,
     MeshConfigSpec,
@@ -44,6 +45,7 @@ __all__ = [
     "EscapedSlashesAction",
     "GatewayTopology",
     "InboundTrafficPolicyMode",
+    "IngressControllerMode",
     "InterceptionMode",
     "LeastTlsVersion",
     "LogEncoding",

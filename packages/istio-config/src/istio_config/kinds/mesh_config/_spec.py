@@ -130,6 +130,17 @@ class SettingsOfHosts(SpecFields, frozen=True):
     hosts: tuple[Text, ...] = ()
 
 
+class IngressControllerMode(StrEnum):
+    """Which of Kubernetes' Ingresses are served, of those that name no IngressClass object."""
+
+    OFF = "OFF"
+    """None by their annotation."""
+    DEFAULT = "DEFAULT"
+    """Those with the annotation of `ingressClass`, and those that name no class."""
+    STRICT = "STRICT"
+    """Those with the annotation of `ingressClass`."""
+
+
 class LogEncoding(StrEnum):
     """How access log lines are written."""
 
@@ -184,3 +195,9 @@ class MeshConfigSpec(SpecFields, frozen=True):
     """Besides Istio's own providers; one of the same name replaces Istio's."""
     default_providers: DefaultProviders = DefaultProviders()
     default_config: ProxyConfig = ProxyConfig()
+    ingress_controller_mode: IngressControllerMode = IngressControllerMode.STRICT
+    ingress_class: str = "istio"
+    ingress_service: str = "istio-ingressgateway"
+    """The Kubernetes Service of the routers for Ingresses."""
+    ingress_selector: str = ""
+    """The label `istio` of the routers for Ingresses, where it is not that of their Service."""

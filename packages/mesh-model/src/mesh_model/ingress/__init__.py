@@ -1,0 +1,1 @@
+"""Kubernetes' Ingresses as Gateways and VirtualServices of Istio's."""
