@@ -189,3 +189,47 @@ def test_a_virtual_address_that_several_proxies_of_this_machine_want_is_told(
         "db.yaml:8: spec.addresses: 10.9.0.1 port 5432 is wanted by 2 proxies of one machine "
         "(127.1.1.1, 127.1.2.1), and only one of them can listen there"
     )
+
+
+ALIAS = """\
+apiVersion: v1
+kind: Service
+metadata: {name: old, namespace: default}
+spec: {type: ExternalName, externalName: web.test}
+"""
+TO_ALIAS = """\
+apiVersion: networking.istio.io/v1
+kind: VirtualService
+metadata: {name: vs, namespace: default}
+spec:
+  hosts: [shop.example]
+  http: [{route: [{destination: {host: old, subset: v1, port: {number: 80}}}]}]
+"""
+RULE = """\
+apiVersion: networking.istio.io/v1
+kind: DestinationRule
+metadata: {{name: {name}, namespace: default}}
+spec: {{host: {host}, subsets: [{{name: v1, labels: {{app: web}}}}]}}
+"""
+LABELLED = "resolution: STATIC, ~endpoints: [{address: 10.0.0.1, labels: {app: web}}]"
+
+
+def test_a_route_to_an_alias_is_one_to_its_target_and_a_rule_for_it_has_no_effect(
+    told: Check,
+) -> None:
+    service = entry("web", static("web.test", HTTP, LABELLED))
+
+    assert not told(
+        web=service, alias=ALIAS, rule=RULE.format(name="r", host="web.test"), vs=TO_ALIAS
+    )
+    assert told(rule=RULE.format(name="r", host="old")) == [
+        (
+            "rule.yaml:4: spec.host: old.default.svc.cluster.local stands for web.test, as a "
+            "service of type ExternalName does: it has no effect; name that host"
+        ),
+        (
+            "vs.yaml:6: spec.http[0].route[0].destination.subset: no DestinationRule for "
+            'old.default.svc.cluster.local has the subset "v1": what is sent there is answered '
+            "with 503, or closed"
+        ),
+    ]

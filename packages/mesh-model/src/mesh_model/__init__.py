@@ -1,5 +1,6 @@
 """A mesh as its configuration describes it: services, endpoints, rules, who sees what; pure."""
 
+from mesh_model._aliases import ServicesByName
 from mesh_model._changed_services import changed_services, only_endpoints_differ, same_names
 from mesh_model._destination_rules import NO_RULES, DestinationRules, Rule
 from mesh_model._gateways import NO_GATEWAYS, Gateway, Gateways
@@ -81,6 +82,7 @@ __all__ = [
     "Scope",
     "ScopeKey",
     "Service",
+    "ServicesByName",
     "VirtualService",
     "WORKLOAD_KINDS",
     "WantedKeySet",

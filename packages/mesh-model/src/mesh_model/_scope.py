@@ -7,12 +7,14 @@ read. All clusters, endpoints and routes of a proxy are built from its scope.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 from istio_config.edits import with_replaced
 from istio_config.kinds.mesh_config import TrafficPolicyMode
 from istio_config.kinds.sidecar import SidecarSpec, SidecarTrafficMode
 from istio_config.kinds.virtual_service import Destination
+from mesh_model._aliases import ServicesByName
 from mesh_model._destination_rules import NO_RULES, DestinationRules, Rule
 from mesh_model._model import MeshModel
 from mesh_model._services import Labels, Service
@@ -73,6 +75,11 @@ class Scope:
             if each.port is None or (each.port.number == port and not each.is_http_proxy):
                 return each
         return None
+
+    @cached_property
+    def by_name(self) -> ServicesByName:
+        """The services, by the hosts that routes name."""
+        return ServicesByName(self.services)
 
     def rule(self, service: Service) -> Rule | None:
         """Return the rule by which the proxies reach a service."""
@@ -166,6 +173,7 @@ def find_scope(
             by_key=model.by_key,
             services=model.indices.services,
             virtual_services=model.indices.virtual_services,
+            aliased=model.indices.aliased,
             visible=visible,
             providers=tuple(
                 found

@@ -138,6 +138,8 @@ class Service:
     """The host that an ExternalName service leads to."""
     aliases: tuple[tuple[str, str], ...] = ()
     """Namespace and host of the ExternalName services that lead here."""
+    alias_ports: tuple[tuple[str, int], ...] = ()
+    """By their hosts, the ports of those that have a single one."""
     is_node_local: bool = False
     """Whether clients reach only the endpoints on their own node."""
     traffic_distribution: str = ""
@@ -256,6 +258,7 @@ class Service:
             self.external_name,
             self.service_accounts,
             self.aliases,
+            self.alias_ports,
             self.is_node_local,
             self.traffic_distribution,
             self.session_cookie,

@@ -4,6 +4,7 @@ from typing import Any
 
 from istio_config import ConfigObject
 from istio_config.kinds.service_entry import Resolution
+from mesh_model._aliases import Destined, ServicesByName
 from mesh_model._services import Registry, Service
 from mesh_model._visibility import NO_OWNERS
 from mesh_model.registry._service_registry import build_registry
@@ -118,6 +119,31 @@ def test_an_alias_of_an_alias_leads_to_the_service_at_the_end() -> None:
         ("other", "two.other.svc.cluster.local"),
     }
     assert len(found) == 1
+
+
+def test_routes_find_a_service_by_the_names_of_its_aliases() -> None:
+    found = services(
+        service("web", ports=[{"name": "a", "port": 80}, {"name": "b", "port": 81}]),
+        service(
+            "one",
+            type="ExternalName",
+            externalName="web.default.svc.cluster.local",
+            ports=[],
+        ),
+        service(
+            "two",
+            type="ExternalName",
+            externalName="one.default.svc.cluster.local",
+            ports=[{"name": "http", "port": 80}],
+        ),
+    )
+    by_name = ServicesByName(found)
+
+    web = found["web.default.svc.cluster.local"]
+    assert by_name.find("one.default.svc.cluster.local") == Destined(web, None)
+    assert by_name.find("two.default.svc.cluster.local") == Destined(web, 80)
+    assert by_name.find("web.default.svc.cluster.local") == Destined(web, None)
+    assert by_name.find("gone.default.svc.cluster.local") is None
 
 
 def test_aliases_that_lead_round_are_looked_up_by_dns() -> None:

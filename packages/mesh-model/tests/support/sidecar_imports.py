@@ -99,6 +99,7 @@ def imports(
         by_key=Counted({(each.namespace, each.host): each for each in services}),
         services=indices.services,
         virtual_services=indices.virtual_services,
+        aliased=indices.aliased,
         visible=lambda namespace: visible_services(services, namespace),
         providers=providers,
     )

@@ -114,6 +114,7 @@ class ModelChange:
             before is not None
             and after is not None
             and before.ports == after.ports
+            and before.aliases == after.aliases
             and before.registry is after.registry
             for before, after in self.services.pairs.values()
         )

@@ -5,7 +5,8 @@ It holds nothing of the services themselves: they have other endpoints in the ne
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from istio_config.host_patterns import has
@@ -18,22 +19,36 @@ class KnownHosts:
 
     ports: Mapping[str, frozenset[int]]
     """By host, the numbers of the ports of all its services."""
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    """The hosts of ExternalName services, with those of the services that they stand for."""
 
     @classmethod
     def build(cls, services: Iterable[Service]) -> "KnownHosts":
         """Return the hosts of these services."""
         found: dict[str, frozenset[int]] = {}
+        aliases: dict[str, str] = {}
         for service in services:
             ports = frozenset([port.number for port in service.ports])
             known = found.get(service.host)
             found[service.host] = ports if known is None else known | ports
-        return cls(found)
+            aliases.update((alias, service.host) for _, alias in service.aliases)
+        return cls(found, aliases)
 
     def differing(self, other: "KnownHosts") -> frozenset[str]:
         """Return the hosts that two meshes do not have alike, with the same ports."""
-        if self is other or self.ports == other.ports:
+        if self is other or self == other:
             return frozenset()
-        return frozenset(host for host, _ in self.ports.items() ^ other.ports.items())
+        changed = {host for host, _ in self.ports.items() ^ other.ports.items()}
+        changed.update(host for host, _ in self.aliases.items() ^ other.aliases.items())
+        return frozenset(changed)
+
+    def aliases_of(self, hosts: AbstractSet[str]) -> frozenset[str]:
+        """Return the hosts of ExternalName services that stand for services of these hosts."""
+        return frozenset(alias for alias, host in self.aliases.items() if host in hosts)
+
+    def real(self, host: str) -> str:
+        """Return the host for which another stands; itself, if it stands for none."""
+        return self.aliases.get(host, host)
 
     def have(self, host: str) -> bool:
         """Return whether there is a service of this host, or a wildcard that has it."""

@@ -92,6 +92,7 @@ class RouteFindings:
         found = replace(found, groups=regrouped(self.groups, left, joined))
         again = {(_OBJECT, *each) for each in touched}
         again.update(group for group, _ in chain(left, joined) if group[0] in _WITH_PROBLEMS)
+        other_hosts |= rules.hosts.aliases_of(other_hosts)
         again.update(self._leading_to(other_hosts), self._bound_to_others(model.gateways))
         return replace(found, problems=find_again(self.problems, again, found._problems_of))
 
@@ -156,10 +157,10 @@ class RouteFindings:
             hosts = self.rules.hosts
             yield from missing_destinations(
                 item,
-                hosts.have,
-                self.rules.have_subset,
+                lambda host: hosts.have(hosts.real(host)),
+                lambda host, subset: self.rules.have_subset(hosts.real(host), subset),
                 domain=self.domain,
-                ports_of=hosts.ports.get,
+                ports_of=lambda host: hosts.ports.get(hosts.real(host)),
             )
 
     def _unnamed(self, thing: Key, key: Key) -> Iterator[Problem]:

@@ -110,6 +110,13 @@ class RuleFindings:
                         f'no service has a host that is one of "{rule.host}": it has no effect',
                         "IST0174",
                     )
+        elif rule.host in self.hosts.aliases:
+            for item in items:
+                yield item.problem(
+                    ("spec", "host"),
+                    f"{rule.host} stands for {self.hosts.real(rule.host)}, as a service of type "
+                    "ExternalName does: it has no effect; name that host",
+                )
         elif rule.host not in self.hosts.ports:
             for item in items:
                 yield item.problem(

@@ -51,9 +51,9 @@ def combine(sources: Sources, before: Combined | None = None) -> Combined:
         found[key] = _one_of(key, services, before)
     aliases = _aliases(found, [each for each in external if found[_key(each)] is each])
     for target, names in aliases.items():
-        for name in names:
-            del found[name]
-        found[target] = _with_aliases(found[target], names, before)
+        named = [found.pop(name) for name in names]
+        ports = tuple((one.host, one.ports[0].number) for one in named if len(one.ports) == 1)
+        found[target] = _with_aliases(found[target], names, ports, before)
     return Combined(found, several, aliases)
 
 
@@ -77,7 +77,8 @@ def recombine(before: Combined, was: Sources, edited: Sources) -> Combined | Non
             if key in several:
                 several[key] = tuple(new if each is old else each for each in several[key])
                 one = _one_of(key, several[key], None)
-            found[key] = _with_aliases(one, before.aliases.get(key, ()), before)
+            known = before.by_key[key]
+            found[key] = _with_aliases(one, known.aliases, known.alias_ports, before)
     return Combined(found, several, before.aliases)
 
 
@@ -102,11 +103,14 @@ def _is(one: Service, other: Service) -> bool:
 
 
 def _with_aliases(
-    service: Service, names: tuple[ServiceKey, ...], before: Combined | None
+    service: Service,
+    names: tuple[ServiceKey, ...],
+    ports: tuple[tuple[str, int], ...],
+    before: Combined | None,
 ) -> Service:
     if not names:
         return service
-    named = replace(service, aliases=names)
+    named = replace(service, aliases=names, alias_ports=ports)
     known = before.by_key.get(_key(service)) if before is not None else None
     return known if known == named else named
 

@@ -104,6 +104,8 @@ class Imports:
     by_key: Mapping[ServiceKey, Service]
     services: ServiceIndex
     virtual_services: VirtualServiceIndex
+    aliased: Callable[[str], ServiceKey | None]
+    """Returns the service for which an ExternalName service stands, by the host of that."""
     visible: Callable[[str], Mapping[str, Service]]
     """Returns all services that a namespace sees, by host, the oldest first."""
     providers: Sequence[tuple[str, int]] = ()
@@ -224,6 +226,8 @@ def _add_destination(
         ]
         seen.sort(key=lambda each: each.registry is not Registry.KUBERNETES)
         own = seen[0] if seen else None
+        if own is None and (key := imports.aliased(host)) is not None:
+            own = imports.by_key[key]
     if own is None or not own.visible_in(imports.namespace):
         return
     if ports is None:

@@ -101,6 +101,18 @@ class Indices:
         """All services, by namespace and host."""
         return ServiceIndex.build(self._services, self._known_services)
 
+    def aliased(self, host: str) -> ServiceKey | None:
+        """Return the service for which the ExternalName service of a host stands."""
+        return self._aliases.get(host)
+
+    @cached_property
+    def _aliases(self) -> Mapping[str, ServiceKey]:
+        return {
+            host: (service.namespace, service.host)
+            for service in self._services
+            for _, host in service.aliases
+        }
+
     @cached_property
     def virtual_services(self) -> VirtualServiceIndex:
         """The VirtualServices of sidecars, by namespace and host."""

@@ -92,7 +92,8 @@ def connection_chains(
         chains = tuple(distinct(_by_sni(service, port, routes, targets, own)))
         if chains:
             return chains
-        names = (service.host,) if is_shared or own else ()
+        hosts = (service.host, *(alias for _, alias in service.aliases))
+        names = hosts if is_shared or own else ()
         target = targets.service(service, port)
         return (TcpChain(target=target, server_names=server_names(names), prefixes=own),)
     return tuple(distinct(_by_address(service, port, routes, targets, own)))

@@ -9,7 +9,7 @@ from istio_config.kinds.protocol import Protocol
 from istio_config.kinds.service_entry import Resolution
 from istio_config.kinds.virtual_service import Destination, RouteDestination
 from mesh_configfile import Duration
-from mesh_model import Port, Service
+from mesh_model import Port, Service, ServicesByName
 
 
 class ConnectionSettings(NamedTuple):
@@ -36,7 +36,7 @@ class Targets:
     """Makes the targets of the connections of a proxy that knows these services, by host."""
 
     def __init__(self, services: Mapping[str, Service], settings: SettingsOf = no_settings) -> None:
-        self._services = services
+        self._services = ServicesByName(services)
         self._settings = settings
 
     def settings(self, service: Service, port: Port) -> ConnectionSettings:
@@ -76,19 +76,19 @@ class Targets:
 
     def _cluster(self, destination: Destination, port: int) -> str:
         number = self._port(destination, port)
-        return f"outbound|{number}|{destination.subset}|{destination.host}"
+        found = self._services.find(destination.host)
+        host = found.service.host if found is not None else destination.host
+        return f"outbound|{number}|{destination.subset}|{host}"
 
     def _port(self, destination: Destination, port: int) -> int:
         """Return the port that a destination means: its own, the service's only one, this one."""
         if destination.port_number is not None:
             return destination.port_number
-        service = self._services.get(destination.host)
-        if service is not None and len(service.ports) == 1:
-            return service.ports[0].number
-        return port
+        found = self._services.find(destination.host)
+        return (found.only_port if found is not None else None) or port
 
     def _settings_of(self, destination: Destination | None, port: int) -> ConnectionSettings:
-        service = self._services.get(destination.host) if destination is not None else None
-        if destination is None or service is None:
+        found = self._services.find(destination.host) if destination is not None else None
+        if destination is None or found is None:
             return NO_SETTINGS
-        return self._settings(service, self._port(destination, port), destination.subset)
+        return self._settings(found.service, self._port(destination, port), destination.subset)

@@ -38,19 +38,18 @@ def http_targets(spec: VirtualServiceSpec, port: int, scope: Scope) -> Targets:
 def target(destination: Destination, port: int, scope: Scope) -> Target:
     """Return a destination's target; an unknown host or subset has a cluster's name all the same.
 
-    Its port is the one that it names, the service's only one, or that of the request.
+    Its port is the one that it names, the service's only one, or that of the request. An alias
+    stands for its target.
     """
-    service = scope.services.get(destination.host)
+    found = scope.by_name.find(destination.host)
     number = destination.port_number
     if number is None:
-        only = service is not None and len(service.ports) == 1
-        number = service.ports[0].number if service is not None and only else port
-    name = f"outbound|{number}|{destination.subset}|{destination.host}"
-    if service is None:
-        return Target(name)
-    rule = scope.rule(service)
+        number = (found.only_port if found is not None else None) or port
+    if found is None:
+        return Target(f"outbound|{number}|{destination.subset}|{destination.host}")
+    rule = scope.rule(found.service)
     return Target(
-        name,
+        f"outbound|{number}|{destination.subset}|{found.service.host}",
         route_hash(rule, destination.port_number, destination.subset),
         own_alpn=_has_own_alpn(scope, rule, number, destination.subset),
     )
