@@ -90,6 +90,23 @@ def test_values_of_proxy_metadata_are_texts() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("api", "kind", "spec"),
+    [
+        ("v1", "Namespace", ""),
+        ("v1", "Node", ""),
+        ("gateway.networking.k8s.io/v1", "GatewayClass", "spec: {controllerName: a.example/b}"),
+    ],
+)
+def test_what_is_in_no_namespace_is_told_without_one(api: str, kind: str, spec: str) -> None:
+    one = f"apiVersion: {api}\nkind: {kind}\nmetadata: {{name: a}}\n{spec}\n"
+
+    found = read(f"{one}---\n{one}")
+
+    (twice,) = said(found.problems)
+    assert f"a second {kind} a, the first is at x.yaml:1" in twice
+
+
 def test_a_socket_without_a_file_is_an_address() -> None:
     found = read(
         "apiVersion: networking.istio.io/v1\nkind: WorkloadEntry\nmetadata: {name: a}\n"

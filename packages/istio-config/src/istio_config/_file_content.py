@@ -211,8 +211,7 @@ def duplicate(item: ConfigObject, first: ConfigObject, *, remark: str = "") -> P
         message = f"a second {what}, the first is at {where}; keep one"
     else:
         message = (
-            f"a second {item.kind} {item.namespace}/{item.name}, the first is at {where}; "
-            "rename or remove one"
+            f"a second {item.kind} {item.full_name}, the first is at {where}; rename or remove one"
         )
     return Problem(file=item.file, line=item.line, message=message)
 

@@ -17,7 +17,7 @@ from istio_config.kinds.mesh_config import (
     proxy_metadata_mistakes,
 )
 from istio_config.kinds.metadata import Metadata
-from istio_config.kinds.registry import KIND_NAMES, AnyKind, find_kind
+from istio_config.kinds.registry import KIND_NAMES, KINDS, AnyKind, find_kind
 from istio_config.kinds.service_entry import SERVICE_ENTRY
 from istio_config.kinds.unread_kinds import (
     FOREIGN,
@@ -69,7 +69,15 @@ class ConfigObject:
         """The name of its file; of an object in no file the store, and the object."""
         if isinstance(self.origin, InFile):
             return self.origin.file
-        return f"{self.origin.store}: {self.kind} {self.namespace}/{self.name}"
+        return f"{self.origin.store}: {self.kind} {self.full_name}"
+
+    @property
+    def full_name(self) -> str:
+        """Namespace and name, as messages have them; the name alone of what is in no namespace."""
+        kind = KINDS.get((self.group, self.kind))
+        if kind is not None and kind.is_cluster_scoped:
+            return self.name
+        return f"{self.namespace}/{self.name}"
 
     @property
     def line(self) -> int:

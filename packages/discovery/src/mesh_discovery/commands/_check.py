@@ -1,6 +1,7 @@
 """`mesh-discovery check`: a configuration read and judged without serving it."""
 
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -50,6 +51,14 @@ def check(
             "rules here name may be defined there. Repeatable.",
         ),
     ] = None,
+    each: Annotated[
+        bool,
+        typer.Option(
+            "--each",
+            help="Check each folder in the directory by itself, as alternatives of each other; the "
+            "files in the directory itself are common to all.",
+        ),
+    ] = False,
     allow_unsupported: Annotated[bool, ALLOW_UNSUPPORTED] = False,
     believe_timestamps: Annotated[bool, BELIEVE_TIMESTAMPS] = False,
     strict_namespaces: Annotated[bool, STRICT_NAMESPACES] = False,
@@ -88,18 +97,21 @@ def check(
     command is called wrongly.
     """
     from mesh_discovery._check import NotComparableError, check_configuration, mesh_local_file
+    from mesh_discovery._check_each import check_each
+    from mesh_discovery._config_error import ConfigError
 
-    given = [each for each in (directory, config_dir) if each is not None]
+    given = [path for path in (directory, config_dir) if path is not None]
     if len(given) != 1:
         fail(["give the directory once, as DIR or with --config-dir"], exit_code=WRONG_CALL)
+    if each and against:
+        fail(["--against compares with one configuration: leave out --each"], exit_code=WRONG_CALL)
     mode = _mode(interception_mode, given[0])
     try:
         held = _held(against)
-        checked = check_configuration(
-            given[0],
+        check_folder = partial(
+            check_configuration,
             mesh_config=mesh_config,
             mesh_networks=mesh_networks,
-            beside=tuple(beside or ()),
             allow_unsupported=allow_unsupported,
             believe_timestamps=believe_timestamps,
             strict_namespaces=strict_namespaces,
@@ -108,8 +120,19 @@ def check(
             trust_domain=trust_domain,
             domain=domain,
         )
+        if each:
+            checked = check_each(
+                given[0],
+                lambda folder, near: check_folder(folder, beside=near),
+                beside=tuple(beside or ()),
+                allow_unsupported=allow_unsupported,
+            )
+        else:
+            checked = check_folder(given[0], beside=tuple(beside or ()))
     except NotComparableError as error:
         fail([f"--against: {error}"])
+    except ConfigError as error:
+        fail(map(str, error.problems))
     if as_json or output is not None:
         _print_for_programs(checked, output or CheckForm.JSON)
         raise SystemExit(0 if checked.is_good else 1)

@@ -71,6 +71,9 @@ class Kind(Generic[SpecT]):
     is_single: bool = False
     """Whether a mesh has one object of this kind at most, which needs no name."""
 
+    is_cluster_scoped: bool = False
+    """Whether its objects are in no namespace."""
+
     @property
     def api_versions(self) -> list[str]:
         """Return what `apiVersion` may say."""

@@ -66,4 +66,5 @@ GATEWAY_CLASS = Kind(
     spec=GatewayClassSpec,
     validate=_mistakes,
     warn=_warnings,
+    is_cluster_scoped=True,
 )

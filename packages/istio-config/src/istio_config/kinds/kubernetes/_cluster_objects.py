@@ -46,6 +46,11 @@ def _mistakes(_spec: NamespaceFields, metadata: Metadata) -> Iterator[Finding]:
 
 
 NAMESPACE = Kind(
-    name="Namespace", group="", versions=("v1",), spec=NamespaceFields, validate=_mistakes
+    name="Namespace",
+    group="",
+    versions=("v1",),
+    spec=NamespaceFields,
+    validate=_mistakes,
+    is_cluster_scoped=True,
 )
-NODE = Kind(name="Node", group="", versions=("v1",), spec=NodeFields)
+NODE = Kind(name="Node", group="", versions=("v1",), spec=NodeFields, is_cluster_scoped=True)
