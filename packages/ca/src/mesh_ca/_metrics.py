@@ -4,6 +4,7 @@ Those of istiod are gauges in form only: a Prometheus counter's name must end in
 dashboards made for istiod ask for the names without it.
 """
 
+import time
 from collections.abc import Callable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
@@ -55,6 +56,15 @@ class CertificateMetrics:
             "Unix time when the root that vouches for the signing certificate expires, seconds.",
             registry=registry,
         ).set_function(_root_expiry(authority))
+        for name, meaning, moment in (
+            ("cert_chain", "the signing certificate or one above it expires", _chain_expiry),
+            ("root_cert", "the root that vouches for it expires", _root_expiry),
+        ):
+            Gauge(
+                f"citadel_server_{name}_expiry_seconds",
+                f"Seconds until {meaning}.",
+                registry=registry,
+            ).set_function(_left_until(moment(authority)))
 
 
 class RotationMetrics:
@@ -99,5 +109,12 @@ def _chain_expiry(authority: Authority) -> Callable[[], float]:
 def _root_expiry(authority: Authority) -> Callable[[], float]:
     def read() -> float:
         return authority.root_not_after.timestamp()
+
+    return read
+
+
+def _left_until(moment: Callable[[], float]) -> Callable[[], float]:
+    def read() -> float:
+        return moment() - time.time()
 
     return read

@@ -88,6 +88,7 @@ async def running(
         await enter(configuration.following(notify=server.notify, on_served=refresh))
         await enter(authority.rotating(notify=server.notify, certificate=certificate))
         signing = await enter(authority.serving(authenticator))
+        metrics.watch_proxies(lambda: len(pages.without_service()))
         addresses = await enter(
             serving_ports(
                 config,

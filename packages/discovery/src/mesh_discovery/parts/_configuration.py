@@ -11,6 +11,7 @@ from typing import Protocol
 from mesh_discovery._config import DiscoveryConfig, SettingsError
 from mesh_discovery._metrics import Metrics
 from mesh_discovery.push._config_store import ConfigStore
+from mesh_discovery.push._mesh_figures import KeptFigures
 from mesh_discovery.sources._all_sources import Sources
 from mesh_discovery.sources._gateway_names import GatewayNames
 from mesh_discovery.sources._merged_objects import MergedObjects
@@ -102,6 +103,8 @@ async def open_configuration(
         strict_namespaces=config.strict_namespaces,
     )
     sources.on_model(store.served.pending)
+    figures = KeptFigures(lambda: (store.snapshot, store.served.current.model))
+    metrics.watch_mesh(figures.now)
     metrics.key_sets_missing.set_function(lambda: key_sets.missing)
     metrics.watch_conflicts(
         lambda: len(store.served.current.conflicts), lambda: len(store.served.current.left_out)

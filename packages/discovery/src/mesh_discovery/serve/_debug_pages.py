@@ -14,7 +14,7 @@ from istio_config.kinds.mesh_config import InterceptionMode
 from mesh_configfile import Duration, Problem
 from mesh_discovery._version import version
 from mesh_discovery.debug._config_dump import Given
-from mesh_discovery.debug._proxies import is_named, proxies
+from mesh_discovery.debug._proxies import is_named, kind_of, proxies
 from mesh_discovery.debug._sync_status import sync_status
 from mesh_discovery.push._config_store import ConfigStore
 from mesh_discovery.push._secrets import SecretsGenerator
@@ -248,6 +248,17 @@ class DebugPages:
         found = ((client, self._proxy(client)) for client in self._proxies())
         return [
             client for client, proxy in found if proxy is not None and proxy.namespace == namespace
+        ]
+
+    def without_service(self) -> list[str]:
+        """Return the node ids of connected sidecars that are no endpoint of any service."""
+        known = self._served.current.model.by_address
+        return [
+            client.node.id
+            for client in self._proxies()
+            if (proxy := self._proxy(client)) is not None
+            and kind_of(client.node.id) == "sidecar"
+            and not any((proxy.namespace, each) in known for each in proxy.addresses)
         ]
 
     def mesh(self) -> object:

@@ -41,6 +41,7 @@ class FileSource:
         self._applied = asyncio.Event()
         """Set while what was read last is what is served: not while files are read."""
         self._applied.set()
+        self._count_validated()
         self.reading = Reading(looked_at=time.time(), files=first.files)
         """The outcome of the last look."""
 
@@ -108,8 +109,13 @@ class FileSource:
         self._left = None
         started = time.perf_counter()
         load = self._loader.load(changed)
+        self._count_validated()
         self._metrics.config_load_time.observe(time.perf_counter() - started)
         return load
+
+    def _count_validated(self) -> None:
+        self._metrics.validated.set(self._loader.right_objects)
+        self._metrics.not_valid.set(self._loader.wrong_files)
 
     def _log_wrong_files(self, load: Load) -> None:
         before = {each.file: each for each in self.reading.wrong}
@@ -119,6 +125,7 @@ class FileSource:
             known = before.pop(each.file, None)
             if known is None or known.problems != each.problems:
                 new.append(each)
+        self._metrics.rejected.inc(len(new))
         for wrong in first_of(new, "configuration file is wrong"):
             log.error(
                 "configuration file is wrong, its last good content is served"

@@ -113,6 +113,8 @@ class ConfigLoader:
         self._served = ServedFiles()
         self._snapshots = Snapshots(believe_timestamps=believe_timestamps)
         self._reached: tuple[int, str | None] = (0, str(directory))
+        self.right_objects = self.wrong_files = 0
+        """How many objects were read and found right, and how many files wrong, so far."""
 
     @property
     def reached(self) -> "Reached":
@@ -250,6 +252,10 @@ class ConfigLoader:
         if known is not None and known.seen.digest == digest:
             return _File(known.seen, status, lasting, reader)
         content = reader.read(data)
+        if content.problems:
+            self.wrong_files += 1
+        else:
+            self.right_objects += len(content.objects)
         return _File(FoundFile(content=content, digest=digest), status, lasting, reader)
 
     def _reader(self, path: Path) -> FileReader:
