@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from envoy_config.advice import advise_on
 from envoy_config.reachability import (
     Reference,
     Sort,
@@ -23,7 +24,7 @@ from envoy_config.reachability import (
 )
 from istio_config import ConfigObject, FileContent, read_content, whole_of
 from istio_config.kinds.mesh_config import InterceptionMode
-from istio_config.manifests import manifest_of
+from istio_config.manifests import manifest_of, review_manifests
 from mesh_configfile import MAX_BYTES, Problem, field_name, read_documents
 from mesh_discovery._config_error import ConfigError
 from mesh_discovery.sources.files._first_load import first_reading
@@ -38,6 +39,10 @@ if TYPE_CHECKING:
 
 class NotComparableError(Exception):
     """A config dump that does not say whose it is, or is of a proxy that can't be served."""
+
+
+_BY_LABELS = frozenset({"IST0149", "IST0162", "IST0173"})
+"""The codes of what is missing, which may stand in what could not be read."""
 
 
 class ObjectPlace(NamedTuple):
@@ -142,11 +147,24 @@ def check_configuration(
         found = {*found, *missing_subsets(model)}
     left = untold | unjudged
     unreachable = tuple(sorted(each for each in own.of(found) if _field(each) not in left))
-    selecting = selections_of_nothing(whole.snapshot.objects, model)
+    documents = [each for content in (*contents, *further) for each in content.documents]
+    manifests = review_manifests(documents, root_namespace=model.mesh_config.root_namespace)
+    pods = manifests.pods
+    advice = advise_on(whole.snapshot, judged, pods)
+    selecting = selections_of_nothing(whole.snapshot.objects, model, pods)
     # What was not read may be the labels, or what an endpoint is found by.
     is_whole = not any(each.unread for each in whole.snapshot.objects)
-    subsets = empty_subsets(model) if is_whole else ()
-    of_mesh = own.of((*model.warnings, *findings.warnings, *selecting, *subsets))
+    subsets = empty_subsets(model, pods) if is_whole else ()
+    of_mesh = own.of(
+        (
+            *model.warnings,
+            *findings.warnings,
+            *selecting,
+            *subsets,
+            *manifests.warnings,
+            *(each for each in advice.warnings if is_whole or each.code not in _BY_LABELS),
+        )
+    )
     return Checked(
         objects=len(load.snapshot.objects),
         files=len(load.files),
@@ -155,6 +173,7 @@ def check_configuration(
         missing=_at(named, unreachable),
         notes=tuple(dict.fromkeys((*load.snapshot.notes, *own.of(whole.snapshot.notes)))),
         warnings=(*(each for content in contents for each in content.warnings), *of_mesh),
+        hints=tuple(sorted(own.of((*advice.hints, *manifests.hints)))),
         objects_at=tuple(sorted(_places(contents))),
         unjudged=len(unjudged),
         different=_different(model, against, domain) if against is not None else None,
@@ -211,7 +230,7 @@ def _field(problem: Problem) -> tuple[str, int, str]:
 
 def _contents_of(path: Path) -> tuple[FileContent, ...]:
     """Read a file or directory of the same mesh; raises `ConfigError` if there is nothing in it."""
-    loader = ConfigLoader(path)
+    loader = ConfigLoader(path, keep_lines=True)
     if path.is_dir():
         first_reading(loader.load, loader)
         found = loader.contents()
@@ -221,7 +240,7 @@ def _contents_of(path: Path) -> tuple[FileContent, ...]:
         except OSError as error:
             said = f"can't be read: {error.strerror}"
             raise ConfigError([Problem(file=str(path), line=1, message=said)]) from error
-        found = (read_content(data, file=str(path)),)
+        found = (read_content(data, file=str(path), keep_lines=True),)
     if not any(each.objects or each.rest for each in found):
         problems = [problem for each in found for problem in each.problems]
         nothing = Problem(file=str(path), line=1, message="has no object in it")

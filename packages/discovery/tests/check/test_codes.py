@@ -1,6 +1,6 @@
 """Findings that are the like of Istio's bear its code, stand at their line, and no others are told.
 
-In each file of `codes` the lines with findings end with `#!` and their codes.
+In each file of `codes` the lines with findings end with `#!` and their codes; `-`: it has none.
 """
 
 import re
@@ -12,12 +12,12 @@ from mesh_discovery._check import check_configuration
 from mesh_discovery._told_findings import findings_of
 
 CODES = Path(__file__).parent / "codes"
-_MARKED = re.compile(r"#!((?: IST\d{4})+)$")
+_MARKED = re.compile(r"#!((?: IST\d{4}| -)+)$")
 
 
 def marked(file: Path) -> set[tuple[int, str]]:
     return {
-        (number, code)
+        (number, code.strip("-"))
         for number, line in enumerate(file.read_text().splitlines(), start=1)
         if (found := _MARKED.search(line))
         for code in found[1].split()

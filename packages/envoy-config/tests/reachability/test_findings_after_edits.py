@@ -7,6 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from envoy_config.advice import advise
 from envoy_config.reachability import Findings, review
 from istio_config import ConfigObject, FileContent, ObjectKey, Snapshot, snapshot_of
 from istio_config.kinds.authorization_policy import AUTHORIZATION_POLICY
@@ -41,7 +42,7 @@ NAMES = {
     DESTINATION_RULE.name: "qrs",
     VIRTUAL_SERVICE.name: "mnop",
     GATEWAY.name: "gh",
-    SIDECAR.name: "k",
+    SIDECAR.name: "kl",
     NAMESPACE.name: NAMESPACES,
     AUTHORIZATION_POLICY.name: "c",
     TELEMETRY.name: "tu",
@@ -58,13 +59,15 @@ def some(strategy: st.SearchStrategy[Any], *, least: int = 0) -> st.SearchStrate
 PORTS = [
     *({"number": n, "name": f"http-{n}", "protocol": "HTTP"} for n in (80, 81)),
     {"number": 82, "name": "tcp", "protocol": "TCP"},
+    {"number": 82, "name": "tls", "protocol": "TLS"},
 ]
+ENDPOINTS = [{"address": f"10.0.0.{n}", "labels": {"app": f"a{n}"}} for n in (1, 2)]
 services = st.fixed_dictionaries(
     {
         "hosts": some(hosts, least=1),
         "resolution": st.sampled_from(["STATIC", "STATIC", "DNS"]),
         "ports": some(st.sampled_from(PORTS)),
-        "endpoints": some(st.sampled_from([{"address": f"10.0.0.{n}"} for n in (1, 2)])),
+        "endpoints": some(st.sampled_from(ENDPOINTS)),
     },
     optional={
         "addresses": st.just(["10.1.0.9"]),
@@ -78,6 +81,8 @@ services = st.fixed_dictionaries(
         "ports": some(st.sampled_from(PORTS)),
     }
 )
+subsets = st.sampled_from(SUBSETS[1:])
+chosen = st.sampled_from([{"app": f"a{n}"} for n in (1, 2, 3)])
 policies = st.sampled_from(
     [{"portLevelSettings": [{"port": {"number": 81}}]}, {"connectionPool": {}}]
 )
@@ -85,7 +90,9 @@ rules = st.fixed_dictionaries(
     {"host": hosts},
     optional={
         "trafficPolicy": policies,
-        "subsets": some(st.sampled_from([{"name": each} for each in SUBSETS[1:]])),
+        "subsets": some(
+            st.builds(lambda name, app: {"name": name, "labels": app}, subsets, chosen)
+        ),
         "workloadSelector": st.just({"matchLabels": {"app": "web"}}),
         "exportTo": st.just(["."]),
     },
@@ -115,12 +122,23 @@ routes = st.fixed_dictionaries(
     },
 )
 gateways = st.builds(
-    lambda of: {"servers": [{"port": {"number": 80, "protocol": "HTTP"}, "hosts": of}]},
+    lambda of, number, protocol, selector: {
+        "selector": selector,
+        "servers": [{"port": {"number": number, "protocol": protocol}, "hosts": of}],
+    },
     some(st.sampled_from(["*", "./s.example", "b/*.other"]), least=1),
+    st.sampled_from([80, 80, 443]),
+    st.sampled_from(["HTTP", "HTTP", "TCP"]),
+    st.sampled_from([{}, {"app": "a1"}, {"app": "a2"}]),
 )
-sidecars = st.builds(
-    lambda of: {"egress": [{"hosts": of}]},
-    some(st.sampled_from(["./s.example", "*/u.other", "b/t.example"]), least=1),
+sidecars = st.fixed_dictionaries(
+    {
+        "egress": st.builds(
+            lambda of: [{"hosts": of}],
+            some(st.sampled_from(["./s.example", "*/u.other", "b/t.example"]), least=1),
+        )
+    },
+    optional={"workloadSelector": st.builds(lambda labels: {"labels": labels}, chosen)},
 )
 SPECS: dict[str, st.SearchStrategy[dict[str, Any]]] = {
     SERVICE_ENTRY.name: services,
@@ -131,7 +149,10 @@ SPECS: dict[str, st.SearchStrategy[dict[str, Any]]] = {
     AUTHORIZATION_POLICY.name: st.just(
         {"action": "CUSTOM", "provider": {"name": "none"}, "rules": [{}]}
     ),
-    TELEMETRY.name: st.just({"accessLogging": [{"providers": [{"name": "none"}]}]}),
+    TELEMETRY.name: st.fixed_dictionaries(
+        {"accessLogging": st.just([{"providers": [{"name": "none"}]}])},
+        optional={"selector": st.builds(lambda labels: {"matchLabels": labels}, chosen)},
+    ),
 }
 given_to_namespaces = st.fixed_dictionaries(
     {},
@@ -211,6 +232,11 @@ class Mesh:
     def model_of_all(self) -> MeshModel:
         return build_model(Facts(snapshot=self._all(None)), strict_namespaces=self._strict)
 
+    @property
+    def snapshot(self) -> Snapshot:
+        assert self._snapshot is not None
+        return self._snapshot
+
     def _all(self, before: Snapshot | None) -> Snapshot:
         return snapshot_of([FileContent(objects=tuple(self._objects.values()))], before=before)
 
@@ -224,12 +250,16 @@ def test_edits_give_what_a_findings_from_the_beginning_gives(
     mesh.edit("put", SERVICE)
     for item in first:
         mesh.edit("put", item)
-    findings = review(mesh.model())
+    model = mesh.model()
+    findings, advice = review(model), advise(mesh.snapshot, model)
     for batch in batches:
         for action, item in batch:
             mesh.edit(action, item)
         before, findings = findings, review(mesh.model(), findings)
-        fresh = review(mesh.model_of_all())
+        advice = advise(mesh.snapshot, findings.model, advice)
+        whole = mesh.model_of_all()
+        fresh = review(whole)
+        assert advice.warnings == advise(mesh.snapshot, whole).warnings
         assert findings.problems == fresh.problems
         assert findings.warnings == fresh.warnings
         assert (findings.problems == before.problems) or findings.parts is not before.parts
@@ -305,7 +335,7 @@ def test_a_host_that_a_namespace_is_given_is_a_rival_of_those_of_others_until_it
 def test_what_is_reported_names_the_line_where_its_object_stands_now() -> None:
     mesh = Mesh(strict=True)
     mesh.edit("put", _namespace("a", addresses=""))
-    service = {"hosts": ["s.example"], "resolution": "STATIC", "ports": PORTS[-1:]}
+    service = {"hosts": ["s.example"], "resolution": "STATIC", "ports": PORTS[2:3]}
     provider = {"name": "none"}
     custom = {"action": "CUSTOM", "provider": provider, "rules": [{}]}
     items = [

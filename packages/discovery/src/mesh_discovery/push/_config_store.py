@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 
+from envoy_config.advice import Advice, advise
 from envoy_config.changes import difference
 from envoy_config.reachability import Findings, Unmatched, review, unmatched
 from mesh_configfile import Problem
@@ -59,6 +60,7 @@ class ConfigStore:
         self.served = ServedContext(self._model(facts, None))
         self._findings: Findings | None = None
         self._unmatched: Unmatched | None = None
+        self._advice: Advice | None = None
         self._log_notes()
         self.look_for_unreachable()
 
@@ -130,8 +132,13 @@ class ConfigStore:
         """
         before, self._findings = self._findings, review(self.served.pending, self._findings)
         self._unmatched = unmatched(self.snapshot, self._findings.model, self._unmatched)
+        self._advice = advise(self.snapshot, self._findings.model, self._advice)
         known_warnings = frozenset(self._judged)
-        self._judged = (*self._findings.warnings, *self._unmatched.warnings)
+        self._judged = (
+            *self._findings.warnings,
+            *self._unmatched.warnings,
+            *self._advice.warnings,
+        )
         _log_new(_PROBABLY_WRONG, self._judged, known_warnings)
         if before is not None and before.parts is self._findings.parts:
             return

@@ -10,14 +10,20 @@ from envoy_config.reachability._references import (
 )
 from envoy_config.reachability._services import places_taken, reached_by_http_proxy
 from envoy_config.reachability._unmatched_labels import (
+    NO_PODS,
+    Pods,
     Unmatched,
     empty_subsets,
+    same_labels,
+    selected_pods,
     selections_of_nothing,
     unmatched,
 )
 
 __all__ = [
     "Findings",
+    "NO_PODS",
+    "Pods",
     "Reference",
     "Sort",
     "Undecided",
@@ -28,6 +34,8 @@ __all__ = [
     "reached_by_http_proxy",
     "references",
     "review",
+    "same_labels",
+    "selected_pods",
     "selections_of_nothing",
     "unmatched",
 ]

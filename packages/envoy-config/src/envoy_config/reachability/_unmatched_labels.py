@@ -5,7 +5,9 @@ looked at only where workloads of the namespace are known, and are no more than 
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from envoy_config.plan.gateway._account_workloads import known_labels, same_objects
 from envoy_config.plan.virtual_hosts._unused import destinations_of
@@ -39,6 +41,11 @@ _KINDS: tuple[AnyKind, ...] = (
 
 _REFERRING = (SidecarSpec, TelemetrySpec)
 """Of these, Istio calls a selector a reference, and of others a search for workloads."""
+
+
+Pods: TypeAlias = Mapping[str, AbstractSet[Labels]]
+"""Labels of workloads by namespace, that no object of the model is for."""
+NO_PODS: Pods = {}
 
 
 class LabelIndex:
@@ -77,20 +84,22 @@ class Unmatched:
 def unmatched(snapshot: Snapshot, model: MeshModel, before: Unmatched | None = None) -> Unmatched:
     """Find what is for labels that nothing has; before: what was found in an earlier model."""
     objects = tuple(each for kind in _KINDS for each in snapshot.of_kind(kind))
-    if before is not None and before.objects == objects and _same_labels(before.model, model):
+    if before is not None and before.objects == objects and same_labels(before.model, model):
         return Unmatched(model=model, objects=objects, warnings=before.warnings)
     found = {*selections_of_nothing(objects, model), *empty_subsets(model)}
     return Unmatched(model=model, objects=objects, warnings=tuple(sorted(found)))
 
 
-def empty_subsets(model: MeshModel) -> Iterator[Problem]:
+def empty_subsets(model: MeshModel, pods: Pods = NO_PODS) -> Iterator[Problem]:
     """Yield the destinations of VirtualServices whose subset has none of the host's endpoints.
 
-    Of a service without a known endpoint nothing is said.
+    Of a service without a known endpoint nothing is said. pods: labels of further workloads.
     """
     labels: dict[str, set[Labels]] = {}
     for service in model.services:
-        labels.setdefault(service.host, set()).update(each.labels for each in service.endpoints)
+        known = labels.setdefault(service.host, set())
+        known.update(each.labels for each in service.endpoints)
+        known.update(selected_pods(service, pods))
     # Many rules name many hosts: each lookup is one of an index, and each subset is looked at once.
     rules = HostIndex((each.host, each) for each in model.destination_rules.rules if each.subsets)
     reasons: dict[tuple[str, str], str | None] = {}
@@ -132,8 +141,20 @@ def _emptiness(
     )
 
 
-def selections_of_nothing(objects: Iterable[ConfigObject], model: MeshModel) -> Iterator[Problem]:
-    """Yield a warning for each object whose labels no known workload of its namespace has."""
+def selected_pods(service: Service, pods: Pods) -> Iterator[Labels]:
+    """Yield the labels of the pods that a service selects."""
+    wanted = set(service.selector)
+    if wanted:
+        yield from (each for each in pods.get(service.namespace, ()) if wanted <= set(each))
+
+
+def selections_of_nothing(
+    objects: Iterable[ConfigObject], model: MeshModel, pods: Pods = NO_PODS
+) -> Iterator[Problem]:
+    """Yield a warning for each object whose labels no known workload of its namespace has.
+
+    pods: labels of workloads by namespace, beside those that the model knows.
+    """
     root = model.mesh_config.root_namespace
     objects = tuple(objects)
     undecided = {each.namespace for each in objects if _has_unread_labels(each)}
@@ -144,7 +165,10 @@ def selections_of_nothing(objects: Iterable[ConfigObject], model: MeshModel) -> 
         if (found := _selection(item)) is not None
     ]
     known = known_labels(model, {item.namespace for item, *_ in selections})
-    indices = {namespace: LabelIndex(labels) for namespace, labels in known.items()}
+    indices = {
+        namespace: LabelIndex({*labels, *pods.get(namespace, ())})
+        for namespace, labels in known.items()
+    }
     for item, path, labels in selections:
         workloads = indices[item.namespace]
         if workloads and not workloads.has_any(labels):
@@ -184,7 +208,8 @@ def _has_unread_labels(item: ConfigObject) -> bool:
     return any("labels" in path or "endpoints" in path for path in item.unread)
 
 
-def _same_labels(old: MeshModel, new: MeshModel) -> bool:
+def same_labels(old: MeshModel, new: MeshModel) -> bool:
+    """Return whether the known workloads and endpoints of two models have the same labels."""
     return (
         old.mesh_config == new.mesh_config
         and same_objects(old, new)

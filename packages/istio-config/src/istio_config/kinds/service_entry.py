@@ -17,7 +17,7 @@ from istio_config.kinds.checks import (
     selector_mistakes,
 )
 from istio_config.kinds.fields import Labels, PortNumber, SpecFields, Text
-from istio_config.kinds.kind import Kind
+from istio_config.kinds.kind import Coded, Kind
 from istio_config.kinds.metadata import Metadata
 from istio_config.kinds.protocol import PROTOCOL_NAMES, Protocol
 from istio_config.kinds.workload_entry import (
@@ -249,7 +249,7 @@ def _dynamic_dns_mistakes(spec: ServiceEntrySpec, metadata: Metadata) -> Iterato
             )
 
 
-def _warnings(spec: ServiceEntrySpec, metadata: Metadata) -> Iterator[Finding]:
+def _warnings(spec: ServiceEntrySpec, metadata: Metadata) -> Iterator[Finding | Coded]:
     """Yield what is accepted and probably not meant; paths start below the spec."""
     for index, host in enumerate(spec.hosts):
         if host.startswith("*") and not host.startswith("*."):
@@ -281,6 +281,7 @@ def _warnings(spec: ServiceEntrySpec, metadata: Metadata) -> Iterator[Finding]:
                     f"the service has no address, so port {port.number} of every address leads "
                     "to it unless another service comes first; give it addresses"
                 ),
+                "IST0134",
             )
     for index, endpoint in enumerate(spec.endpoints):
         for path, message in workload_entry_warnings(endpoint):
