@@ -32,7 +32,7 @@ def test_a_document_is_taken_refused_or_let_pass_as_check_would(tmp_path: Path) 
         tmp_path,
         line(SERVICE.replace("PORT", "80"), "Service", "accepted"),
         line(SERVICE.replace("PORT", "0"), "Service", "accepted"),
-        line("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}", "ConfigMap", "accepted"),
+        line("apiVersion: v1\nkind: Event\nmetadata: {name: a}", "Event", "accepted"),
         line("accessLogFile: /dev/stdout", "MeshConfig", "accepted"),
     )
 

@@ -16,7 +16,6 @@ def test_the_dump_is_a_good_configuration_with_a_note_for_each_kind_let_pass(
     assert not checked.warnings
     assert [note.message for note in checked.notes] == [
         "ServiceAccount means nothing to a mesh: let pass",
-        "ConfigMap means nothing to a mesh: let pass",
         "Deployment.apps means nothing to a mesh: let pass",
         "ReplicaSet.apps means nothing to a mesh: let pass",
         "Certificate.cert-manager.io means nothing to a mesh: let pass",

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from istio_config import ConfigObject, Snapshot, snapshot_of, with_objects
 from istio_config.kinds.destination_rule import DESTINATION_RULE
 from istio_config.kinds.gateway import GATEWAY
-from istio_config.kinds.kubernetes import NAMESPACE, SECRET, PodSpec
+from istio_config.kinds.kubernetes import CONFIG_MAP, NAMESPACE, SECRET, PodSpec
 from istio_config.kinds.mesh_config import MeshConfigSpec
 from istio_config.kinds.peer_authentication import PEER_AUTHENTICATION, PeerAuthenticationSpec
 from istio_config.kinds.sidecar import SIDECAR
@@ -222,7 +222,8 @@ def build_model(
         before=before.registry if before is not None else None,
     )
     secrets = Secrets.build(
-        snapshot.of_kind(SECRET), before.secrets if before is not None else None
+        (*snapshot.of_kind(SECRET), *snapshot.of_kind(CONFIG_MAP)),
+        before.secrets if before is not None else None,
     )
     gateway_api = gateway_api_of(
         snapshot,
@@ -268,12 +269,18 @@ def build_model(
         facts=ServiceFacts(registry.combined.by_key),
         origin=origin,
         rules=RuleObjects.build(
-            snapshot, (*gateway_api.gateways, *ingresses.gateways, *translated)
+            snapshot,
+            (
+                *gateway_api.gateways,
+                *ingresses.gateways,
+                *translated,
+                *gateway_api.destination_rules,
+            ),
         ),
         gateway_api=gateway_api,
         ingresses=ingresses,
         destination_rules=DestinationRules.build(
-            snapshot.of_kind(DESTINATION_RULE),
+            oldest_first(snapshot.of_kind(DESTINATION_RULE), gateway_api.destination_rules),
             RuleSettings(
                 domain=domain,
                 root_namespace=snapshot.mesh_config.root_namespace,

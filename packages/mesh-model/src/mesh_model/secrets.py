@@ -1,5 +1,6 @@
 """The Secrets of a mesh that gateways can use, and the names by which Envoys ask for them.
 
+`configmap://namespace/name-cacert` is the roots in a ConfigMap, which are no secret at all.
 `kubernetes://name` is the certificate in the Secret of that name, in the router's own namespace,
 and `kubernetes://name-cacert` the roots: those of the Secret `name-cacert`, or else of `name`.
 These are Istio's names, and so is `kubernetes-gateway://namespace/name`, by which the Gateway API's
@@ -13,11 +14,13 @@ from functools import cached_property
 from typing import cast
 
 from istio_config import ConfigObject
-from istio_config.kinds.kubernetes import SecretFields
+from istio_config.kinds.kubernetes import ConfigMapFields, SecretFields
 from mesh_model._derived import Derived, derive, view
 
 OWN = "kubernetes://"
 OF_GATEWAY = "kubernetes-gateway://"
+CONFIG_MAP = "configmap://"
+"""How the names of ConfigMaps with roots begin: `configmap://namespace/name`, as in Istio."""
 ROOTS_SUFFIX = "-cacert"
 
 
@@ -68,6 +71,10 @@ def credential_roots(name: str) -> str:
 
 def parse_secret_name(text: str, namespace: str) -> SecretName | None:
     """Take a name apart that a router of this namespace asks for; None if it is no Secret's."""
+    if text.startswith(CONFIG_MAP):
+        given, _, name = text.removeprefix(CONFIG_MAP).partition("/")
+        is_one = bool(given and name.endswith(ROOTS_SUFFIX) and "/" not in name)
+        return SecretName(given, f"{CONFIG_MAP}{name}") if is_one else None
     for prefix in (OWN, OF_GATEWAY):
         if text.startswith(prefix):
             given, slash, name = text.removeprefix(prefix).partition("/")
@@ -80,9 +87,9 @@ def parse_secret_name(text: str, namespace: str) -> SecretName | None:
 
 
 class Secrets:
-    """All Secrets, by namespace and name."""
+    """All Secrets, by namespace and name, and ConfigMaps, whose names have a prefix here."""
 
-    def __init__(self, derived: Derived[ConfigObject, tuple[str, str], SecretFields]) -> None:
+    def __init__(self, derived: "_Derived") -> None:
         self.derived = derived
         self._by_key = derived.values
 
@@ -92,7 +99,7 @@ class Secrets:
         derived = derive(
             objects,
             _key,
-            lambda _, items: cast("SecretFields", items[-1].spec),
+            lambda _, items: cast("SecretFields | ConfigMapFields", items[-1].spec),
             before=before.derived if before is not None else None,
         )
         return view(cls, derived, before)
@@ -105,7 +112,7 @@ class Secrets:
         if name.name.endswith(ROOTS_SUFFIX):
             return self._roots(name)
         secret = self._by_key.get((name.namespace, name.name))
-        if secret is None:
+        if not isinstance(secret, SecretFields):
             return _missing(name.namespace, name.name)
         pair = secret.pair
         if pair is None:
@@ -160,24 +167,35 @@ class Secrets:
             if secret is None or not secret.roots:
                 continue
             if (wrong := wrong_roots(secret.roots)) is not None:
-                return NoSecret(reason=f"ca.crt in the Secret {name.namespace}/{each} {wrong}")
+                return NoSecret(reason=f"ca.crt in the {_named(name.namespace, each)} {wrong}")
             lists = secret.revocations
             if lists and (wrong := wrong_revocations(lists)) is not None:
-                return NoSecret(reason=f"ca.crl in the Secret {name.namespace}/{each} {wrong}")
+                return NoSecret(reason=f"ca.crl in the {_named(name.namespace, each)} {wrong}")
             return Roots(roots_pem=secret.roots, revocations_pem=lists)
         if (name.namespace, plain) not in self._by_key:
             return _missing(name.namespace, name.name)
-        return NoSecret(
-            reason=f"the Secret {name.namespace}/{plain} has no ca.crt, and there is no "
-            f"{name.name} beside it"
-        )
+        beside = "" if plain.startswith(CONFIG_MAP) else f", and there is no {name.name} beside it"
+        return NoSecret(reason=f"the {_named(name.namespace, plain)} has no ca.crt{beside}")
+
+
+_Derived = Derived[ConfigObject, tuple[str, str], SecretFields | ConfigMapFields]
 
 
 def _key(item: ConfigObject) -> tuple[str, str] | None:
+    if isinstance(item.spec, ConfigMapFields):
+        return item.namespace, f"{CONFIG_MAP}{item.name}"
     return (item.namespace, item.name) if isinstance(item.spec, SecretFields) else None
 
 
+def _named(namespace: str, name: str) -> str:
+    kind = "ConfigMap" if name.startswith(CONFIG_MAP) else "Secret"
+    return f"{kind} {namespace}/{name.removeprefix(CONFIG_MAP)}"
+
+
 def _missing(namespace: str, name: str) -> NoSecret:
+    if name.startswith(CONFIG_MAP):
+        plain = name.removeprefix(CONFIG_MAP).removesuffix(ROOTS_SUFFIX)
+        return NoSecret(reason=f"there is no ConfigMap {plain} in the namespace {namespace}")
     return NoSecret(reason=f"there is no Secret {name} in the namespace {namespace}")
 
 

@@ -95,6 +95,35 @@ _PORTS = (
     {"number": 443, "name": "tls", "protocol": "TLS"},
     {"number": 9000, "name": "tcp", "protocol": "TCP"},
 )
+_targets = st.sampled_from(
+    (
+        {"group": "networking.istio.io", "kind": "ServiceEntry", "name": "s-0"},
+        {
+            "group": "networking.istio.io",
+            "kind": "ServiceEntry",
+            "name": "s-0",
+            "sectionName": "http",
+        },
+        {"group": "networking.istio.io", "kind": "ServiceEntry", "name": "x-3"},
+        {"group": "", "kind": "Service", "name": "t"},
+        {"group": "", "kind": "Service", "name": "gone"},
+    )
+)
+_roots = st.sampled_from(
+    (
+        {"wellKnownCACertificates": "System"},
+        {"caCertificateRefs": [{"group": "", "kind": "ConfigMap", "name": "roots"}]},
+    )
+)
+_backend_policies = st.builds(
+    lambda targets, roots, names: {
+        "targetRefs": targets,
+        "validation": {"hostname": "s.example.com", **roots, **names},
+    },
+    st.lists(_targets, min_size=1, max_size=2, unique_by=str),
+    _roots,
+    fields(subjectAltNames=st.just([{"type": "URI", "uri": "spiffe://cluster.local/ns/b/sa/s"}])),
+)
 _replacements = st.sampled_from(("", "/", "/new", "/new/"))
 
 
@@ -135,6 +164,10 @@ def gateway_api(draw: st.DrawFn) -> list[Json]:
             "to": [{"group": "", "kind": "Service"}],
         }
         made.append(document("ReferenceGrant", "grant", "a", grant, group=GROUP))
+    made += [
+        document("BackendTLSPolicy", f"tls-{index}", "b", spec, group=GROUP)
+        for index, spec in enumerate(draw(st.lists(_backend_policies, max_size=2)))
+    ]
     for index in range(draw(st.integers(1, 5))):
         kind = draw(
             st.sampled_from(("HTTPRoute", "HTTPRoute", "GRPCRoute", "TLSRoute", "TCPRoute"))

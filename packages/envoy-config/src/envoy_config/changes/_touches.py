@@ -132,6 +132,7 @@ TOUCHES: Mapping[str, Touches] = {
     Changed.PATCHED_ROUTES: _of_envoys(_R),
     Changed.PATCHED_EXTENSIONS: _of_envoys(_X),
     Changed.SECRET: _of_envoys(_S),
+    "ConfigMap": _of_envoys(_S),
     "WorkloadGroup": _of_envoys(_S),  # its account may be that of routers, which get Secrets by it
     Changed.TRUST_BUNDLE: _of_envoys(_T, _T),
     # Kinds that services are built from; a push names the services.
@@ -143,7 +144,7 @@ TOUCHES: Mapping[str, Touches] = {
         ("GatewayClass", "GRPCRoute", "HTTPRoute", "ReferenceGrant", "TCPRoute", "TLSRoute"),
         _SERVICES,
     ),
-    **dict.fromkeys(("Ingress", "IngressClass"), _SERVICES),
+    **dict.fromkeys(("BackendTLSPolicy", "Ingress", "IngressClass"), _SERVICES),
     **dict.fromkeys(("MeshConfig", "MeshNetworks", "Namespace"), EVERYTHING),
 }
 """By the kind of an object, or of what a push names; any other kind may touch everything."""

@@ -9,6 +9,7 @@ from envoy_config.plan._discovery import Discovery
 from envoy_config.plan._traffic_policy import Policy
 from istio_config.kinds.destination_rule import ClientTls, ClientTlsMode
 from mesh_model import MeshModel, Port, Rule, Service
+from mesh_model.secrets import CONFIG_MAP
 
 
 class TlsKind(StrEnum):
@@ -83,7 +84,11 @@ def _is_simple(tls: ClientTls | None) -> bool:
 def _own(tls: ClientTls, rule: Rule | None, client: Client) -> UpstreamTls:
     if tls.credential_name:
         # Sidecars may have only the secrets that were meant for certain workloads.
-        may = not client.is_sidecar or (rule is not None and bool(rule.selector))
+        may = (
+            not client.is_sidecar
+            or tls.credential_name.startswith(CONFIG_MAP)
+            or (rule is not None and bool(rule.selector))
+        )
         kind = TlsKind.OWN if may else TlsKind.REFUSED
         return UpstreamTls(kind=kind, settings=tls, by_credential=True)
     if tls.mode is ClientTlsMode.MUTUAL and not (tls.client_certificate and tls.private_key):

@@ -10,6 +10,7 @@ from istio_config.kinds.gateway import GATEWAY
 from istio_config.kinds.gateway_api import GATEWAY_API_KINDS
 from istio_config.kinds.kind import Kind
 from istio_config.kinds.kubernetes import (
+    CONFIG_MAP,
     ENDPOINT_SLICE,
     ENDPOINTS,
     INGRESS,
@@ -36,6 +37,7 @@ AnyKind: TypeAlias = Kind[Any]
 
 _ALL: tuple[AnyKind, ...] = (
     AUTHORIZATION_POLICY,
+    CONFIG_MAP,
     DESTINATION_RULE,
     ENDPOINTS,
     ENDPOINT_SLICE,

@@ -1,6 +1,6 @@
 """The kinds that are not read: those that mean nothing to a mesh, and those that only Istio reads.
 
-A dump of a cluster has Deployments and ConfigMaps beside what is read, and they are no mistake.
+A dump of a cluster has Deployments and Events beside what is read, and they are no mistake.
 What Istio reads and this control plane does not is known by name, so that it is not called unknown
 and can be accepted on request.
 
@@ -15,7 +15,6 @@ FOREIGN = "means nothing to a mesh: let pass"
 _CORE = frozenset(
     {
         "Binding",
-        "ConfigMap",
         "Event",
         "LimitRange",
         "PersistentVolume",
@@ -66,7 +65,6 @@ UNSUPPORTED_KINDS = frozenset(
         (_NETWORKING, "ProxyConfig"),
         ("extensions.istio.io", "TrafficExtension"),
         ("extensions.istio.io", "WasmPlugin"),
-        (_GATEWAY_API, "BackendTLSPolicy"),
         (_GATEWAY_API, "ListenerSet"),
     }
 )

@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 from istio_config import ConfigObject
-from istio_config.kinds.gateway_api import GatewaySpec
+from istio_config.kinds.gateway_api import BackendTlsPolicySpec, GatewaySpec
+from mesh_model.gateway_api._backend_policies import BoundPolicy, bind_policy
 from mesh_model.gateway_api._bound_routes import (
     BoundGateways,
     BoundRoute,
@@ -39,6 +40,13 @@ class KnownRoute(NamedTuple):
     bound: BoundRoute
 
 
+class KnownPolicy(NamedTuple):
+    """A policy with its targets, and what it depends on."""
+
+    answers: Answers
+    bound: BoundPolicy
+
+
 class KnownTable(NamedTuple):
     """A VirtualService, and the routes that it is built from."""
 
@@ -56,6 +64,7 @@ class Known:
         self._same_grants = before is not None and before.grants == grants
         self._gateways: dict[ObjectKey, KnownGateway] = {}
         self._routes: dict[ObjectKey, KnownRoute] = {}
+        self._policies: dict[ObjectKey, KnownPolicy] = {}
         self._tables: dict[TableKey, KnownTable] = {}
 
     def finished(self) -> None:
@@ -67,6 +76,7 @@ class Known:
         if not self._facts.answers_alike(facts):
             given = [each.answers for each in self._gateways.values()]
             given += [each.answers for each in self._routes.values()]
+            given += [each.answers for each in self._policies.values()]
             if not all(each.hold_in(facts) for each in given):
                 return False
         self._facts = facts  # the mesh before is not kept
@@ -102,6 +112,15 @@ class Known:
             bound = bind_route(item, spec, gateways, around, self.grants)
             known = KnownRoute(around.answers, {key: gateways.find(key) for key in keys}, bound)
         self._routes[_key(item)] = known
+        return known.bound
+
+    def policy(self, item: ConfigObject, spec: BackendTlsPolicySpec) -> BoundPolicy:
+        """Return a policy with its targets."""
+        known = self._before._policies.get(_key(item)) if self._before is not None else None
+        if known is None or known.bound.item is not item or not known.answers.hold_in(self._facts):
+            around = Surroundings(self._facts)
+            known = KnownPolicy(around.answers, bind_policy(item, spec, around))
+        self._policies[_key(item)] = known
         return known.bound
 
     def table(

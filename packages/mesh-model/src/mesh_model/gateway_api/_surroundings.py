@@ -12,7 +12,7 @@ from istio_config import ConfigObject
 from istio_config.kinds.gateway_api import ReferenceGrantSpec
 from mesh_model._services import Service
 from mesh_model._visibility import HostOwners
-from mesh_model.secrets import KeyPair, SecretName, Secrets
+from mesh_model.secrets import CONFIG_MAP, ROOTS_SUFFIX, KeyPair, Roots, SecretName, Secrets
 
 
 class Referrer(NamedTuple):
@@ -76,10 +76,12 @@ Key: TypeAlias = tuple[str, str]
 
 
 class Backend(NamedTuple):
-    """The host of a service and the numbers of its ports."""
+    """The host of a service and its ports."""
 
     host: str
     ports: tuple[int, ...]
+    named: tuple[tuple[str, int], ...] = ()
+    """The names of the ports with their numbers."""
 
 
 Question: TypeAlias = tuple[str, str, str]
@@ -133,13 +135,16 @@ class MeshFacts:
                 return _backend(service)
             case "entry":
                 return _backend(self._by_name.get((namespace, name)))
+            case "entries":
+                found = (each for each in self._services.values() if each.name == name)
+                return tuple(_backend(each) for each in found if each.namespace == namespace)
             case "owns":
                 return self._owners.owns(namespace, name)
             case "labels":
                 return {"kubernetes.io/metadata.name": namespace} | self._labels.get(namespace, {})
             case _:
-                found = self._secrets.find(SecretName(namespace, name, by_gateway=True))
-                return isinstance(found, KeyPair)
+                secret = self._secrets.find(SecretName(namespace, name, by_gateway=True))
+                return isinstance(secret, KeyPair | Roots)
 
     @cached_property
     def _by_host(self) -> Mapping[str, Service]:
@@ -197,6 +202,15 @@ class Surroundings:
         found = self._ask("entry", namespace, name)
         return found if isinstance(found, Backend) else None
 
+    def entries(self, namespace: str, name: str) -> tuple[Backend, ...]:
+        """Return all services of a ServiceEntry."""
+        found = self._ask("entries", namespace, name)
+        return found if isinstance(found, tuple) else ()
+
+    def has_roots(self, namespace: str, name: str) -> bool:
+        """Return whether there is a ConfigMap with certificates of authorities."""
+        return bool(self._ask("secret", namespace, f"{CONFIG_MAP}{name}{ROOTS_SUFFIX}"))
+
     def labels(self, namespace: str) -> Labels:
         """Return the labels of a namespace."""
         found = self._ask("labels", namespace, "")
@@ -221,4 +235,8 @@ class Surroundings:
 def _backend(service: Service | None) -> Backend | None:
     if service is None:
         return None
-    return Backend(service.host, tuple(port.number for port in service.ports))
+    return Backend(
+        service.host,
+        tuple(port.number for port in service.ports),
+        tuple((port.name, port.number) for port in service.ports),
+    )

@@ -13,6 +13,7 @@ from istio_config.kinds.gateway_api import (
     CONTROLLER,
     DEFAULT_CLASS,
     GATEWAY_API_KINDS,
+    BackendTlsPolicySpec,
     GatewayClassSpec,
     GatewaySpec,
     GrpcRouteSpec,
@@ -24,6 +25,7 @@ from istio_config.kinds.kubernetes import NAMESPACE
 from mesh_configfile import Problem
 from mesh_model._services import Service
 from mesh_model._visibility import HostOwners
+from mesh_model.gateway_api._backend_policies import applied
 from mesh_model.gateway_api._bound_routes import BoundGateways, BoundRoute
 from mesh_model.gateway_api._conditions import ObjectStatus
 from mesh_model.gateway_api._http_tables import (
@@ -51,6 +53,8 @@ class GatewayApi:
     gateways: tuple[ConfigObject, ...] = ()
     """Istio's Gateways, one for each listener that is served."""
     virtual_services: tuple[ConfigObject, ...] = ()
+    destination_rules: tuple[ConfigObject, ...] = ()
+    """The TLS of backends, by BackendTLSPolicies."""
     statuses: tuple[ObjectStatus, ...] = ()
     """How each Gateway and each route stands."""
     warnings: tuple[Problem, ...] = ()
@@ -108,6 +112,11 @@ def _translated(
     for each in connections:
         if each.bound.listener.terminates:
             hosts.setdefault(each.bound.key, []).extend(each.hosts)
+    policies = applied(
+        known.policy(each, each.spec)
+        for each in objects
+        if isinstance(each.spec, BackendTlsPolicySpec)
+    )
     statuses = statuses_of(objects, gateways, routes, refused)
     translated = GatewayApi(
         gateways=_kept(
@@ -122,8 +131,15 @@ def _translated(
             ),
             before.virtual_services,
         ),
-        statuses=statuses,
-        warnings=tuple(warnings_of(objects, statuses, routes)),
+        destination_rules=_kept(policies.rules, before.destination_rules),
+        statuses=(*statuses, *policies.statuses),
+        warnings=(
+            *warnings_of(objects, statuses, routes),
+            *(
+                item.problem(bad.path, f"{bad.message} ({bad.reason})")
+                for item, bad in policies.bad
+            ),
+        ),
         objects=objects,
         known=known,
     )

@@ -12,7 +12,14 @@ from typing import NamedTuple
 from envoy_config.plan._proxy import Proxy
 from envoy_config.plan.gateway._account_workloads import AccountWorkload
 from mesh_model import Gateway, MeshModel
-from mesh_model.secrets import NoSecret, SecretName, credential, credential_roots, parse_secret_name
+from mesh_model.secrets import (
+    CONFIG_MAP,
+    NoSecret,
+    SecretName,
+    credential,
+    credential_roots,
+    parse_secret_name,
+)
 
 
 class NamedSecrets(NamedTuple):
@@ -37,6 +44,9 @@ def named_secrets(
         for given in rules.credentials_for(namespace, each.labels)
         for name in (credential(given), credential_roots(given))
     )
+    for_all = rules.credentials_for_all(namespace)
+    # Roots of ConfigMaps are no secret: who speaks to a service validates it by them.
+    roots = frozenset(credential_roots(each) for each in for_all if each.startswith(CONFIG_MAP))
     gateways = {
         gateway.key: gateway
         for each in workloads
@@ -44,12 +54,11 @@ def named_secrets(
         if names_its_routers(gateway, namespace)
     }
     if not gateways:
-        return NamedSecrets(of_sidecars=of_sidecars)
-    for_all = rules.credentials_for_all(namespace)
+        return NamedSecrets(of_routers=roots, of_sidecars=of_sidecars | roots)
     outbound = (name for each in for_all for name in (credential(each), credential_roots(each)))
     return NamedSecrets(
         of_routers=of_sidecars.union(_of_gateways(gateways.values()), outbound),
-        of_sidecars=of_sidecars,
+        of_sidecars=of_sidecars | roots,
     )
 
 
@@ -69,7 +78,8 @@ def allowed_secret(
             reason="Secrets go over the secure port alone, to proxies that prove who they are; "
             "--plaintext-secrets lets them go over the plaintext port"
         )
-    if not name.by_gateway and name.namespace != proxy.namespace:
+    is_root = name.name.startswith(CONFIG_MAP)
+    if not name.by_gateway and not is_root and name.namespace != proxy.namespace:
         return NoSecret(
             reason=f"the Secret is of the namespace {name.namespace}, and the proxy is of "
             f"{proxy.namespace}"

@@ -28,6 +28,7 @@ from istio_config.kinds.destination_rule._outlier_detection import (
     outlier_detection_mistakes,
 )
 from istio_config.kinds.destination_rule._traffic_policy import (
+    PortSelector,
     PortTrafficPolicy,
     ProxyProtocol,
     ProxyProtocolVersion,
@@ -51,6 +52,7 @@ __all__ = [
     "LoadBalancer",
     "LocalityLbSetting",
     "OutlierDetection",
+    "PortSelector",
     "PortTrafficPolicy",
     "ProxyProtocol",
     "ProxyProtocolVersion",

@@ -2,6 +2,12 @@
 
 from typing import Any
 
+from istio_config.kinds.gateway_api._backend_tls_policy import (
+    BACKEND_TLS_POLICY,
+    IGNORED,
+    BackendTlsPolicySpec,
+    PolicyTarget,
+)
 from istio_config.kinds.gateway_api._connection_routes import (
     TCP_ROUTE,
     TLS_ROUTE,
@@ -58,6 +64,7 @@ from istio_config.kinds.gateway_api._references import (
     ISTIO,
     BackendObjectReference,
     BackendReference,
+    LocalReference,
     ParentReference,
 )
 from istio_config.kinds.kind import Kind
@@ -70,12 +77,14 @@ GATEWAY_API_KINDS: tuple[Kind[Any], ...] = (
     TLS_ROUTE,
     TCP_ROUTE,
     REFERENCE_GRANT,
+    BACKEND_TLS_POLICY,
 )
 """The kinds of the Gateway API that have an effect."""
 
 __all__ = [
     "BackendObjectReference",
     "BackendReference",
+    "BackendTlsPolicySpec",
     "CONTROLLER",
     "Cors",
     "DEFAULT_CLASS",
@@ -97,15 +106,18 @@ __all__ = [
     "HttpMatch",
     "HttpRouteSpec",
     "HttpRule",
+    "IGNORED",
     "ISTIO",
     "LabelSelector",
     "Listener",
+    "LocalReference",
     "MatchType",
     "MethodMatch",
     "Operator",
     "ParentReference",
     "PathMatch",
     "PathType",
+    "PolicyTarget",
     "Redirect",
     "ReferenceGrantSpec",
     "Requirement",

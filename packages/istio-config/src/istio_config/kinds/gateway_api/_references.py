@@ -136,6 +136,11 @@ def object_reference_mistakes(reference: ObjectReference, path: FieldPath) -> It
     yield from _name_mistakes(reference.group, reference.kind, reference.namespace, path)
 
 
+def local_reference_mistakes(reference: LocalReference, path: FieldPath) -> Iterator[Finding]:
+    """Yield what is wrong with a reference to an object of the same namespace."""
+    yield from _name_mistakes(reference.group, reference.kind, None, path)
+
+
 def _name_mistakes(
     group: str, kind: str, namespace: str | None, path: FieldPath
 ) -> Iterator[Finding]:

@@ -1,6 +1,7 @@
 """The kinds of Kubernetes that describe services, endpoints, secrets and Ingresses."""
 
 from istio_config.kinds.kubernetes._cluster_objects import ADDRESSES, HOSTS, NAMESPACE, NODE, listed
+from istio_config.kinds.kubernetes._config_map import CONFIG_MAP, ConfigMapFields
 from istio_config.kinds.kubernetes._endpoints import (
     ENDPOINT_SLICE,
     ENDPOINTS,
@@ -52,7 +53,9 @@ __all__ = [
     "ADDRESSES",
     "AddressType",
     "CLASS_ANNOTATION",
+    "CONFIG_MAP",
     "Conditions",
+    "ConfigMapFields",
     "ENDPOINTS",
     "ENDPOINT_SLICE",
     "EVERY_PATH",
