@@ -1,10 +1,13 @@
 """Headless services where nothing is intercepted, and at gateways: mutual TLS by the endpoint."""
 
+import asyncio
+import ssl
+
 import pytest
 
 from documents import peer_authentication
 from gateway_documents import gateway, server, to, virtual_service
-from headless_services import HOST, HTTP, TCP, Pod, headless_service
+from headless_services import HOST, HTTP, TCP, TLS, UNDECLARED, Pod, headless_service
 from scenarios import MeshEnvoy, Scene
 
 CALLERS = """\
@@ -71,6 +74,71 @@ async def test_pods_of_a_headless_service_are_called_as_their_mode_demands(
         assert {await caller.send(TCP, b"x\n") for _ in range(10)} == {b"h-0 x\n", b"h-1 x\n"}
     seen = (await client.get(f"http://{HOST}:{HTTP}/")).seen.headers
     assert ("x-forwarded-client-cert" in seen) is (mode != "DISABLE")
+
+
+@MODES
+async def test_a_headless_service_is_found_by_its_names_and_those_of_its_pods(
+    mode: str, scene: Scene
+) -> None:
+    """Where nothing is intercepted a name of a pod is one of the service: any pod answers."""
+    pods = await stateful_set(scene, mode, "h-0", "h-1")
+    client, neighbour = await scene.sidecar("c"), await scene.sidecar("n", namespace="b")
+    names = [HOST, "h.b.svc", "h.b"]
+    await scene.apply(callers=None)
+
+    for caller, short in ((client, []), (neighbour, ["h"]), (pods[0], ["h"])):
+        for name in (*names, *short):
+            for host in (name, f"h-1.{name}", f"{name}:12345"):
+                answer = await caller.get(f"http://{HOST}:{HTTP}/", headers={"host": host})
+                assert (host, answer.status) == (host, 200)
+                by_mutual_tls = "x-forwarded-client-cert" in answer.seen.headers
+                assert by_mutual_tls is (mode != "DISABLE")
+
+
+@MODES
+async def test_undeclared_ports_and_tls_of_a_headless_service_are_balanced_and_passed_on(
+    mode: str, scene: Scene
+) -> None:
+    """By sidecars, and by gateways: TLS by its server name, and what is no HTTP as it is."""
+    pods = await stateful_set(scene, mode, "h-0", "h-1")
+    for each in pods:
+        application = each.app_address
+        await scene.tcp_echo(each.name, address=application, port=UNDECLARED)
+        await scene.tcp_echo(each.name, address=application, port=TLS, tls=scene.tls("h.example"))
+    client, router = await scene.sidecar("c"), await scene.router()
+    tcp, tls = scene.port(), scene.port()
+    await scene.apply(
+        gw=gateway(
+            server("TCP", tcp, "*"),
+            server("TLS", tls, "h.example", name="tls", tls={"mode": "PASSTHROUGH"}),
+        ),
+        tcp=virtual_service("*", name="tcp", tcp=[{"route": to(HOST, UNDECLARED)}]),
+        tls=virtual_service(
+            "h.example",
+            name="tls",
+            tls=[{"match": [{"sniHosts": ["h.example"]}], "route": to(HOST, TLS)}],
+        ),
+    )
+    both = {b"h-0 x\n", b"h-1 x\n"}
+
+    for proxy, port in ((client, UNDECLARED), (router, tcp)):
+        assert {await proxy.send(port, b"x\n") for _ in range(10)} == both
+    for proxy, port in ((client, TLS), (router, tls)):
+        assert {await in_tls(proxy, port) for _ in range(10)} == both
+
+
+async def in_tls(proxy: MeshEnvoy, port: int) -> bytes:
+    """Return the answer to a line in the application's own TLS."""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    reader, writer = await asyncio.open_connection(
+        proxy.outbound_address, port, ssl=context, server_hostname="h.example"
+    )
+    writer.write(b"x\n")
+    try:
+        return await reader.readline()
+    finally:
+        writer.close()
 
 
 @MODES

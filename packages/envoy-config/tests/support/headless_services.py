@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 HOST = "h.b.svc.cluster.local"
-TCP, HTTP, UNDECLARED = 7000, 8080, 9090
-_PORTS = ((TCP, "tcp"), (HTTP, "http"), (UNDECLARED, "data"))
+TCP, HTTP, UNDECLARED, TLS = 7000, 8080, 9090, 8443
+_PORTS = ((TCP, "tcp"), (HTTP, "http"), (UNDECLARED, "data"), (TLS, "tls"))
 
 
 class Pod(NamedTuple):
