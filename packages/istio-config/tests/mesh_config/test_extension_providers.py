@@ -115,7 +115,6 @@ WITHOUT_EFFECT = {
     "lightstep: {service: l.b, port: 1}": "lightstep",
     "opencensus: {service: l.b, port: 1, context: [B3]}": "opencensus",
     "stackdriver: {}": "stackdriver",
-    "prometheus: {}": "prometheus",
     "sds: {service: s.b, port: 1}": "sds",
     "envoyExtAuthzGrpc: {service: c.b, port: 1, clearRouteCache: true}": (
         "envoyExtAuthzGrpc.clearRouteCache"

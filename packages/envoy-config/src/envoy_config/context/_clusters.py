@@ -233,6 +233,7 @@ class Clusters:
                     model,
                     self._inbound_policy(scope, port.host, port.service_port, port.number),
                     self._inbound_stat_name(scope, port.host, port.service_port),
+                    service=self._own_service(scope, port.host),
                 )
                 for port in inbound.ports
             ),
@@ -243,7 +244,8 @@ class Clusters:
         scope, (application, host, port) = key
         policy = self._inbound_policy(scope, host, port, application.number)
         stat_name = self._inbound_stat_name(scope, host, port)
-        return named(inbound_cluster(application, self._model, policy, stat_name))
+        service = self._own_service(scope, host)
+        return named(inbound_cluster(application, self._model, policy, stat_name, service=service))
 
     def _inbound_stat_name(self, scope: ScopeKey, host: str, port: int) -> str:
         """Return the name in statistics of a service's port that the workload serves."""

@@ -9,9 +9,15 @@ from envoy_config.context._scopes import Scopes
 from envoy_config.context._shapes import ListenerShape, OutboundShape
 from envoy_config.generate.listeners._bound import inbound_listener, outbound_listener
 from envoy_config.plan._inbound import InboundPlan, InboundPort, plan_inbound
-from envoy_config.plan._outbound import Conflict, Outbound, OutboundPlan, plan_outbound
+from envoy_config.plan._outbound import (
+    Conflict,
+    HttpOutbound,
+    Outbound,
+    OutboundPlan,
+    plan_outbound,
+)
 from envoy_config.plan._proxy import Proxy
-from envoy_config.plan._proxy_settings import ProxySettings
+from envoy_config.plan._proxy_settings import MOST_COUNTED, ProxySettings
 from envoy_config.plan.l4._chains import TcpChain
 from envoy_config.plan.l4._scoped import routes_in, targets_in
 from envoy_config.plan.policies._inbound_policies import InboundPolicies, inbound_policies
@@ -108,9 +114,17 @@ class Listeners:
             for each in shape.inbound
         )
         plan = self.outbound(shape.outbound)
+        settings = of_connections = shape.settings
+        if len(plan.listeners) > MOST_COUNTED:
+            of_connections = settings.without_metrics_of_calls()
         outbound = (
             self._outbound.get(
-                _Routed(each, plan.chains.get(each, ()), shape.settings), self._make_outbound
+                _Routed(
+                    each,
+                    plan.chains.get(each, ()),
+                    settings if isinstance(each, HttpOutbound) else of_connections,
+                ),
+                self._make_outbound,
             )
             for each in plan.listeners
         )

@@ -22,7 +22,7 @@ from envoy_config.generate.listeners._redirected_outbound import (
 from envoy_config.plan import _envoy_names as names
 from envoy_config.plan._outbound import Conflict
 from envoy_config.plan._proxy import Naming, Proxy
-from envoy_config.plan._proxy_settings import ProxySettings
+from envoy_config.plan._proxy_settings import MOST_COUNTED, ProxySettings
 from envoy_config.plan.policies._inbound_policies import InboundPolicies, inbound_policies
 from envoy_config.plan.redirected._egress import egress_in, unknown_target
 from envoy_config.plan.redirected._inbound import RedirectedInbound, plan_redirected_inbound
@@ -57,6 +57,16 @@ class _OutboundListener(NamedTuple):
 
     def __hash__(self) -> int:
         return hash((self.listener.bind, self.listener.port))
+
+
+def _has_requests(listener: RedirectedListener) -> bool:
+    return any(isinstance(each, HttpChain) for each in listener.chains)
+
+
+def _of_connections(plan: RedirectedOutbound, settings: ProxySettings) -> ProxySettings:
+    """Return the settings of the listeners of single services and endpoints, which may be many."""
+    count = len(plan.listeners) + sum(map(len, plan.of_endpoints.values()))
+    return settings if count <= MOST_COUNTED else settings.without_metrics_of_calls()
 
 
 class RedirectedListeners:
@@ -185,19 +195,24 @@ class RedirectedListeners:
         return frozenset(
             each.port
             for each in (*plan.listeners, *of_endpoints)
-            if not each.is_bound and not any(isinstance(one, HttpChain) for one in each.chains)
+            if not each.is_bound and not _has_requests(each)
         )
 
     def _make_of_plan(self, key: "_OfPlan") -> tuple[Resource, ...]:
+        plan = self._plan(key.shape)
+        of_connections = _of_connections(plan, key.settings)
         return tuple(
-            self._outbound_listener(each, key.settings) for each in self._plan(key.shape).listeners
+            self._outbound_listener(each, key.settings if _has_requests(each) else of_connections)
+            for each in plan.listeners
         )
 
     def _make_of_endpoints(self, shape: RedirectedListenerShape) -> Iterator[Resource]:
-        for address, listeners in self._plan(shape.outbound).of_endpoints.items():
+        plan = self._plan(shape.outbound)
+        settings = _of_connections(plan, shape.settings)
+        for address, listeners in plan.of_endpoints.items():
             if address not in shape.own:
                 for each in listeners:
-                    yield self._outbound_listener(each, shape.settings)
+                    yield self._outbound_listener(each, settings)
 
     def _outbound_listener(self, listener: RedirectedListener, settings: ProxySettings) -> Resource:
         return self._outbound.renew(_OutboundListener(listener, settings), self._make_outbound)

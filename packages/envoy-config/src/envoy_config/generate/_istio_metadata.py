@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable, Mapping
 
-from envoy_config.generate._messages import base_pb2, struct_pb2
+from envoy_config.generate._messages import base_pb2, struct, struct_pb2
+from envoy_config.plan._workload_metadata import METRICS_KEY
 from mesh_model import Service
 
 Value = str | int | bool | list[Mapping[str, str]]
@@ -22,6 +23,16 @@ def istio_metadata(fields: Iterable[tuple[str, Value]]) -> base_pb2.Metadata:
     """Make metadata of Istio's filter key."""
     filled = struct_pb2.Struct(fields={key: _value(value) for key, value in fields})
     return base_pb2.Metadata(filter_metadata={"istio": filled})
+
+
+def add_metric_fields(metadata: base_pb2.Metadata, fields: Iterable[tuple[str, str]]) -> None:
+    """Add what tags of metrics are made of."""
+    metadata.filter_metadata[METRICS_KEY].CopyFrom(struct(fields))
+
+
+def service_fields(service: Service) -> Iterable[tuple[str, str]]:
+    """Return a service as tags of metrics have it."""
+    return service_metadata(service).items()
 
 
 def _value(value: Value) -> struct_pb2.Value:

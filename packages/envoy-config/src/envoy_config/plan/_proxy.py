@@ -25,6 +25,7 @@ from istio_config.proxy_ports import ADMIN_PORT, PROXY_PORTS, STATUS_PORT
 from xds_server import Node
 
 _TAG_VALUES_SINCE = (1, 40)
+_METRICS_SINCE = (1, 37)
 NO_NAMESPACE = ""
 """That of a proxy that has proved nothing: what is exported to it is exported to all."""
 
@@ -80,6 +81,8 @@ class Proxy:
     """The name that its node has for its workload, by which tracers know it."""
     takes_tag_values: bool = False
     """Whether its Envoy can make tags of spans by format strings (1.40; 1.36 can't)."""
+    can_make_metrics: bool = False
+    """Whether its Envoy has the access logger that makes statistics with tags (1.37; not 1.36)."""
     settings: ProxySettings = NO_SETTINGS
     """Of its own; the rest is as in mesh config (`ProxySettings.over`)."""
     own_ports: frozenset[int] = frozenset(PROXY_PORTS)
@@ -149,6 +152,7 @@ def parse_proxy(
         is_unprivileged=metadata_flag(metadata, "UNPRIVILEGED_POD"),
         service_cluster=node.cluster,
         takes_tag_values=_envoy_version(node.user_agent) >= _TAG_VALUES_SINCE,
+        can_make_metrics=not is_proxyless and _envoy_version(node.user_agent) >= _METRICS_SINCE,
         settings=proxy_settings(metadata, node=node.id),
         own_ports=_own_ports(metadata.get("PROXY_CONFIG")),
         metadata=metadata,

@@ -19,6 +19,9 @@ log = logging.getLogger(__name__)
 
 _READ = ("proxyHeaders", "gatewayTopology", "connectionSettings", "tracing", "zipkinAddress")
 _NO_CONFIG = ProxyConfig()
+MOST_COUNTED = 200
+"""A proxy with more listeners for calls makes no metrics of connections and of single endpoints:
+counting takes a tenth of a megabyte of Envoy's memory a listener."""
 
 
 class ProxySettings(NamedTuple):
@@ -32,11 +35,17 @@ class ProxySettings(NamedTuple):
     balances_inbound: bool = False
     """Whether connections that come in are shared out evenly among Envoy's threads."""
     telemetry: Telemetry | None = None
-    """The logs and traces; None: the logs of mesh config, and no traces."""
+    """The logs, traces and metrics; None: the logs of mesh config, and nothing else."""
 
     def over(self, mesh: ProxyConfig) -> "ProxySettings":
         """Return the settings with what the ProxyConfig leaves out as the mesh has it."""
         return self._replace(config=self.config.over(mesh))
+
+    def without_metrics_of_calls(self) -> "ProxySettings":
+        """Return the settings without the metrics of what the workload calls."""
+        if self.telemetry is None:
+            return self
+        return self._replace(telemetry=self.telemetry.without_metrics_of_calls())
 
 
 NO_SETTINGS = ProxySettings()

@@ -1,4 +1,4 @@
-"""The logs and traces of a proxy, resolved: equal ones make the same listeners."""
+"""The logs, traces and metrics of a proxy, resolved: equal ones make the same listeners."""
 
 from typing import NamedTuple, TypeAlias
 
@@ -6,6 +6,7 @@ import msgspec
 
 from envoy_config.plan._provider_services import ProviderService
 from istio_config.kinds.mesh_config.providers import Tracer
+from istio_config.kinds.telemetry import IstioMetric
 
 
 # No named tuples: these are equal whatever their class, and a cache of loggers would give the text
@@ -101,17 +102,30 @@ class Tracing(NamedTuple):
     """Of the proxy's workload, for tracers that have to be given it."""
 
 
+class Metric(NamedTuple):
+    """One of Istio's metrics that a proxy makes."""
+
+    kind: IstioMetric
+    changed_tags: tuple[tuple[str, str], ...] = ()
+    """The tags that are not as usual, by name, with their formats; an empty one: it is left out."""
+
+
 class SideTelemetry(NamedTuple):
-    """The logs and traces of what a proxy's workload calls, or of its callers."""
+    """The logs, traces and metrics of what a proxy's workload calls, or of its callers."""
 
     of_requests: tuple[AccessLog, ...] = ()
     of_connections: tuple[AccessLog, ...] = ()
     tracing: Tracing | None = None
+    metrics: tuple[Metric, ...] = ()
 
 
 class Telemetry(NamedTuple):
-    """All logs and traces of a proxy."""
+    """All logs, traces and metrics of a proxy."""
 
     client: SideTelemetry = SideTelemetry()
     """Of calls by its workload; of everything, at a gateway."""
     server: SideTelemetry = SideTelemetry()
+
+    def without_metrics_of_calls(self) -> "Telemetry":
+        """Return all but the metrics of what the workload calls."""
+        return self._replace(client=self.client._replace(metrics=()))

@@ -1,6 +1,7 @@
 """Clusters of the application beside a proxy, in plaintext, and of its other ports."""
 
 from envoy_config.generate._header_case import keeps_case
+from envoy_config.generate._istio_metadata import add_metric_fields, service_fields
 from envoy_config.generate._messages import (
     address,
     address_pb2,
@@ -19,7 +20,7 @@ from envoy_config.plan.redirected._inbound import RedirectedPort
 from envoy_config.plan.redirected._listeners import IPV4, IPV6, LOOPBACKS, IpVersions
 from istio_config.addresses import socket_path
 from istio_config.kinds.protocol import Protocol
-from mesh_model import MeshModel
+from mesh_model import MeshModel, Service
 
 _SOURCES = {IPV4: "127.0.0.6", IPV6: "::6"}
 """Connections to the workload come from an address of their own: the rules that lead connections
@@ -27,15 +28,23 @@ to the proxy let those from it pass, and so nothing comes round again."""
 
 
 def inbound_cluster(
-    application: Application, model: MeshModel, policy: Policy = NO_POLICY, stat_name: str = ""
+    application: Application,
+    model: MeshModel,
+    policy: Policy = NO_POLICY,
+    stat_name: str = "",
+    *,
+    service: Service | None = None,
 ) -> cluster_pb2.Cluster:
     """Make the cluster of an application where nothing is intercepted.
 
     policy: its connection pool counts, nothing else. stat_name: in statistics, if it has another.
+    service: the one that leads there.
     """
     name = names.inbound_cluster(application.number)
     cluster = new_cluster(name, None, model, stat_name=stat_name)
     cluster.load_assignment.CopyFrom(_at(name, application.address, application.port))
+    if service is not None:
+        add_metric_fields(cluster.metadata, service_fields(service))
     _limit(cluster, application.protocol, policy, model)
     return cluster
 
@@ -46,6 +55,8 @@ def redirected_inbound_cluster(
     model: MeshModel,
     policy: Policy = NO_POLICY,
     stat_name: str = "",
+    *,
+    service: Service | None = None,
 ) -> cluster_pb2.Cluster:
     """Make the cluster of one port of a workload whose connections are intercepted."""
     name = names.inbound_cluster(port.number)
@@ -57,6 +68,8 @@ def redirected_inbound_cluster(
         cluster.load_assignment.CopyFrom(_at(name, *port.app))
     if port.app is None or not _is_local(port.app[0]):
         bind_to_own_address(cluster, ips)
+    if service is not None:
+        add_metric_fields(cluster.metadata, service_fields(service))
     _limit(cluster, port.protocol, policy, model)
     return cluster
 

@@ -9,8 +9,10 @@ from envoy.extensions.network.dns_resolver.cares.v3 import cares_dns_resolver_pb
 from envoy_config.generate._header_case import keeps_case
 from envoy_config.generate._istio_metadata import (
     Value,
+    add_metric_fields,
     config_path,
     istio_metadata,
+    service_fields,
     service_metadata,
 )
 from envoy_config.generate._messages import (
@@ -83,6 +85,7 @@ def _by_sni(target: _Target, model: MeshModel) -> Iterator[cluster_pb2.Cluster]:
     service, port, subset, rule, policy = target
     found = discovery(service, policy, _GATEWAY, is_http=False)
     cluster = new_cluster(names.sni_cluster(service, port, subset), found, model)
+    add_metric_fields(cluster.metadata, service_fields(service))
     if is_looked_up(found):
         endpoints = sni_assignment(service, port, model, subset=subset, rule=rule, client=_GATEWAY)
         cluster.load_assignment.CopyFrom(endpoints)
@@ -123,6 +126,7 @@ def _outbound(target: _Target, model: MeshModel, client: Client) -> Iterator[clu
         stat_name=stat_name(pattern, service.host, port, subset),
     )
     cluster.metadata.CopyFrom(istio_metadata(_metadata(target, planned)))
+    add_metric_fields(cluster.metadata, service_fields(service))
     if refused:
         yield cluster
         return

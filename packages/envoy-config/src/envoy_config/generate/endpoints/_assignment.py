@@ -1,6 +1,7 @@
 """Load assignments: the endpoints of a service's port, or of a subset, as a client sees them."""
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 from envoy_config.generate._messages import (
     address,
@@ -24,15 +25,16 @@ from envoy_config.plan._locality import (
     preference,
 )
 from envoy_config.plan._traffic_policy import Policy, effective_policy
+from envoy_config.plan._workload_metadata import METRICS_KEY, workload_fields, workload_text
 from envoy_config.plan.endpoints._endpoint_choice import chosen_endpoints, takes_mutual_tls
 from envoy_config.plan.endpoints._network_gateways import through_gateways
 from istio_config.addresses import socket_path
+from mesh_identity import SpiffeId
 from mesh_model import Endpoint, Health, MeshModel, Port, Rule, Service
 
 _Health = health_check_pb2.HealthStatus
 _STATUS = {Health.UNHEALTHY: _Health.UNHEALTHY, Health.DRAINING: _Health.DRAINING}
-_NAME_LABELS = ("service.istio.io/canonical-name", "app.kubernetes.io/name", "app")
-_REVISION_LABELS = ("service.istio.io/canonical-revision", "app.kubernetes.io/version", "version")
+_MOST_PRINCIPALS = 1000
 
 
 def load_assignment(
@@ -72,6 +74,7 @@ def load_assignment(
         port,
         policy,
         model,
+        namespace=service.namespace,
     )
 
 
@@ -104,6 +107,7 @@ def sni_assignment(
         port,
         policy,
         model,
+        namespace=service.namespace,
     )
 
 
@@ -113,15 +117,22 @@ def empty_assignment(name: str) -> endpoint_pb2.ClusterLoadAssignment:
 
 
 def _assignment(
-    name: str, groups: Iterable[Group], port: Port, policy: Policy, model: MeshModel
+    name: str,
+    groups: Iterable[Group],
+    port: Port,
+    policy: Policy,
+    model: MeshModel,
+    *,
+    namespace: str,
 ) -> endpoint_pb2.ClusterLoadAssignment:
     return endpoint_pb2.ClusterLoadAssignment(
-        cluster_name=name, endpoints=[_locality(each, port, policy, model) for each in groups]
+        cluster_name=name,
+        endpoints=[_locality(each, port, policy, model, namespace=namespace) for each in groups],
     )
 
 
 def _locality(
-    group: Group, port: Port, policy: Policy, model: MeshModel
+    group: Group, port: Port, policy: Policy, model: MeshModel, *, namespace: str
 ) -> endpoint_components_pb2.LocalityLbEndpoints:
     region, zone, sub_zone = locality_parts(group.locality)
     # Envoy refuses a locality whose endpoints weigh more together than fits in 32 bits.
@@ -130,7 +141,14 @@ def _locality(
     return endpoint_components_pb2.LocalityLbEndpoints(
         locality=base_pb2.Locality(region=region, zone=zone, sub_zone=sub_zone),
         lb_endpoints=[
-            _endpoint(each, max(1, endpoint_weight(each) // divisor), port, policy, model)
+            _endpoint(
+                each,
+                max(1, endpoint_weight(each) // divisor),
+                port,
+                policy,
+                model,
+                namespace=namespace,
+            )
             for each in group.endpoints
         ],
         load_balancing_weight=wrappers_pb2.UInt32Value(value=group.weight),
@@ -139,11 +157,22 @@ def _locality(
 
 
 def _endpoint(
-    endpoint: Endpoint, weight: int, port: Port, policy: Policy, model: MeshModel
+    endpoint: Endpoint,
+    weight: int,
+    port: Port,
+    policy: Policy,
+    model: MeshModel,
+    *,
+    namespace: str,
 ) -> endpoint_components_pb2.LbEndpoint:
-    metadata = {"istio": struct([("workload", _workload(endpoint))])}
+    metadata = {"istio": struct([("workload", workload_text(endpoint))])}
+    principal = ""
     if takes_mutual_tls(endpoint, port, policy, model):
         metadata["envoy.transport_socket_match"] = struct([("tlsMode", "istio")])
+        if endpoint.service_account:
+            principal = _principal(model.trust_domain, endpoint.namespace, endpoint.service_account)
+    if fields := tuple(workload_fields(endpoint, namespace, principal)):
+        metadata[METRICS_KEY] = struct(fields)
     path = socket_path(endpoint.address)
     where = (
         address(endpoint.address, endpoint.port_for(port))
@@ -158,11 +187,9 @@ def _endpoint(
     )
 
 
-def _workload(endpoint: Endpoint) -> str:
-    """Return workload, namespace, canonical service, revision and cluster, as Istio has them."""
-    labels = dict(endpoint.labels)
-    name = next((labels[key] for key in _NAME_LABELS if labels.get(key)), endpoint.workload)
-    revision = next((labels[key] for key in _REVISION_LABELS if labels.get(key)), "")
-    if revision == "latest":
-        revision = ""
-    return f"{endpoint.workload};{endpoint.namespace};{name};{revision};"
+@lru_cache(maxsize=_MOST_PRINCIPALS)
+def _principal(trust_domain: str, namespace: str, account: str) -> str:
+    identity = SpiffeId.for_service_account(
+        trust_domain=trust_domain, namespace=namespace, service_account=account
+    )
+    return str(identity)

@@ -17,6 +17,7 @@ from envoy_config.generate._tls import MESH_ALPN
 from envoy_config.generate.gateway._tls import server_socket
 from envoy_config.generate.listeners._connection_managers import gateway_manager
 from envoy_config.generate.listeners._manager_settings import ManagerSettings, Side
+from envoy_config.generate.listeners._metric_filters import find_own_workload
 from envoy_config.generate.listeners._tcp import tcp_chain
 from envoy_config.generate.policies._filters import policy_filters
 from envoy_config.generate.telemetry._access_logs import refused_connection_logs
@@ -89,6 +90,7 @@ def gateway_listener(
         message.listener_filters.append(proxy_protocol())
     if by_tls:
         message.listener_filters.append(tls_inspector())
+    find_own_workload(message, model.mesh_config, router.proxy, inbound=False)
     return message
 
 

@@ -20,6 +20,7 @@ from envoy_config.generate.listeners._connection_managers import (
     inbound_manager,
 )
 from envoy_config.generate.listeners._manager_settings import ManagerSettings
+from envoy_config.generate.listeners._metric_filters import find_own_workload
 from envoy_config.generate.listeners._tcp import cluster_proxy, tcp_chain
 from envoy_config.generate.policies._filters import policy_filters
 from envoy_config.generate.routes._inbound import inbound_routes
@@ -57,6 +58,7 @@ def inbound_listener(
         # A server that speaks first gets a silent client: go on in plaintext after a while.
         listener.listener_filters_timeout.CopyFrom(duration(0 if port.protocol.is_http else 5))
         listener.continue_on_listener_filters_timeout = True
+    find_own_workload(listener, model.mesh_config, proxy, inbound=True)
     return listener
 
 
@@ -128,6 +130,7 @@ def outbound_listener(
     if isinstance(outbound, TcpOutbound) or outbound.is_virtual_address:
         # One virtual address that is not on this machine must not fail the listener.
         listener.freebind.CopyFrom(wrappers_pb2.BoolValue(value=outbound.is_virtual_address))
+    find_own_workload(listener, model.mesh_config, proxy, inbound=False)
     return listener
 
 

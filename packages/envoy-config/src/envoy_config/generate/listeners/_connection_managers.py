@@ -20,6 +20,7 @@ from envoy_config.generate.listeners._manager_settings import (
     apply_settings,
     suppresses_debug_headers,
 )
+from envoy_config.generate.listeners._metric_filters import find_caller
 from envoy_config.generate.telemetry._access_logs import request_logs
 from envoy_config.generate.telemetry._tracing import trace
 from envoy_config.plan.telemetry._telemetry import side_of
@@ -144,6 +145,8 @@ def _filter(
     apply_settings(manager, settings, side)
     inbound = side is Side.INBOUND
     manager.access_log.extend(request_logs(settings.mesh, settings.proxy, inbound=inbound))
-    tracing = side_of(settings.proxy, settings.mesh, inbound=inbound).tracing
-    trace(manager, tracing, at_gateway=side is Side.GATEWAY)
+    telemetry = side_of(settings.proxy, settings.mesh, inbound=inbound)
+    trace(manager, telemetry.tracing, at_gateway=side is Side.GATEWAY)
+    if telemetry.metrics:
+        find_caller(manager, inbound=inbound)
     return network_filter("envoy.filters.network.http_connection_manager", manager)

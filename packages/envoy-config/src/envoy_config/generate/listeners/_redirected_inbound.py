@@ -24,6 +24,7 @@ from envoy_config.generate._messages import (
 from envoy_config.generate.listeners._balance import balance
 from envoy_config.generate.listeners._connection_managers import inbound_manager
 from envoy_config.generate.listeners._manager_settings import ManagerSettings, plain_http
+from envoy_config.generate.listeners._metric_filters import find_own_workload
 from envoy_config.generate.listeners._redirected_outbound import receiving_listener
 from envoy_config.generate.listeners._tcp import cluster_proxy, mongo_statistics
 from envoy_config.generate.policies._filters import policy_filters
@@ -89,6 +90,7 @@ def virtual_inbound(
         duration(model.mesh_config.protocol_detection_timeout)
     )
     listener.continue_on_listener_filters_timeout = True
+    find_own_workload(listener, model.mesh_config, proxy, inbound=True)
     return listener
 
 
@@ -129,6 +131,7 @@ def bound_inbound(
         listener.listener_filters.append(tls_inspector())
     if needs_http_inspector(port.kinds):
         listener.listener_filters.append(http_inspector())
+    find_own_workload(listener, model.mesh_config, proxy, inbound=True)
     return listener
 
 

@@ -18,6 +18,7 @@ from envoy_config.generate._messages import (
 )
 from envoy_config.generate.listeners._connection_managers import redirected_outbound_manager
 from envoy_config.generate.listeners._manager_settings import ManagerSettings, plain_http
+from envoy_config.generate.listeners._metric_filters import find_own_workload
 from envoy_config.generate.listeners._tcp import cluster_proxy, tcp_chain, tcp_proxy
 from envoy_config.generate.listeners._unknown_hosts import look_hosts_up
 from envoy_config.generate.telemetry._access_logs import refused_connection_logs
@@ -70,6 +71,7 @@ def virtual_outbound(
     listener.filter_chains.append(
         _Chain(name="virtualOutbound-catchall-tcp", filters=[tcp_proxy(rest, model, proxy)])
     )
+    find_own_workload(listener, model.mesh_config, proxy, inbound=False)
     return listener
 
 
@@ -132,6 +134,7 @@ def redirected_outbound(
         message.listener_filters.append(http_inspector())
         timeout = model.mesh_config.protocol_detection_timeout
     message.listener_filters_timeout.CopyFrom(duration(timeout))
+    find_own_workload(message, model.mesh_config, proxy, inbound=False)
     return message
 
 

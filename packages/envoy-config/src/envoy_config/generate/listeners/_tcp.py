@@ -17,8 +17,10 @@ from envoy_config.generate._messages import (
 )
 from envoy_config.generate._passthrough import sni_lookup
 from envoy_config.generate.telemetry._access_logs import connection_logs
+from envoy_config.generate.telemetry._metrics import counts_opened
 from envoy_config.plan._proxy_settings import NO_SETTINGS, ProxySettings
 from envoy_config.plan.l4._chains import Origin, TcpChain, TcpTarget, to_cluster
+from envoy_config.plan.telemetry._telemetry import side_of
 from mesh_model import MeshModel
 
 
@@ -34,6 +36,10 @@ def tcp_proxy(
         stat_prefix=target.stat_prefix,
         access_log=connection_logs(model.mesh_config, settings, inbound=inbound),
     )
+    if counts_opened(
+        side_of(settings, model.mesh_config, inbound=inbound).metrics, inbound=inbound
+    ):
+        proxy.access_log_options.flush_access_log_on_connected = True
     if len(target.clusters) == 1:
         proxy.cluster = target.clusters[0].name
     else:

@@ -4,6 +4,7 @@ import json
 from functools import lru_cache
 from typing import assert_never
 
+from envoy.data.accesslog.v3 import accesslog_pb2 as log_data_pb2
 from envoy.extensions.access_loggers.filters.cel.v3 import cel_pb2
 from envoy.extensions.access_loggers.grpc.v3 import als_pb2
 from envoy.extensions.access_loggers.open_telemetry.v3 import logs_service_pb2
@@ -19,6 +20,12 @@ from envoy_config.generate._messages import (
 )
 from envoy_config.generate._messages import config_source_pb2 as source_pb2
 from envoy_config.generate.telemetry._lines import DEFAULT_TEXT, line_format
+from envoy_config.generate.telemetry._metrics import (
+    connection_metrics,
+    counts_opened,
+    of_type,
+    request_metrics,
+)
 from envoy_config.plan._proxy_settings import ProxySettings
 from envoy_config.plan._resolved_telemetry import (
     AccessLog,
@@ -38,14 +45,20 @@ def request_logs(
     mesh: MeshConfigSpec, proxy: ProxySettings, *, inbound: bool
 ) -> list[accesslog_pb2.AccessLog]:
     """Return the loggers of requests; inbound: of those to the proxy's own workload."""
-    return [_logger(each) for each in side_of(proxy, mesh, inbound=inbound).of_requests]
+    side = side_of(proxy, mesh, inbound=inbound)
+    logs = [_logger(each) for each in side.of_requests]
+    return [*logs, *request_metrics(side.metrics, inbound=inbound)]
 
 
 def connection_logs(
     mesh: MeshConfigSpec, proxy: ProxySettings, *, inbound: bool
 ) -> list[accesslog_pb2.AccessLog]:
     """Return the loggers of connections that are not looked into."""
-    return [_logger(each) for each in side_of(proxy, mesh, inbound=inbound).of_connections]
+    side = side_of(proxy, mesh, inbound=inbound)
+    # Such as count connections have Envoy log them when they are opened, too.
+    at_end = counts_opened(side.metrics, inbound=inbound)
+    logs = [_logger(each, at_end=at_end) for each in side.of_connections]
+    return [*logs, *connection_metrics(side.metrics, inbound=inbound)]
 
 
 def refused_connection_logs(
@@ -60,7 +73,9 @@ def refused_connection_logs(
 
 
 @lru_cache(maxsize=_MOST_LOGGERS)
-def _logger(log: AccessLog, *, refused: bool = False) -> accesslog_pb2.AccessLog:
+def _logger(
+    log: AccessLog, *, refused: bool = False, at_end: bool = False
+) -> accesslog_pb2.AccessLog:
     name, config = _extension(log.target)
     access_log = accesslog_pb2.AccessLog(name=name, typed_config=packed(config))
     filters = []
@@ -68,6 +83,8 @@ def _logger(log: AccessLog, *, refused: bool = False) -> accesslog_pb2.AccessLog
         no_chain = accesslog_pb2.AccessLogFilter()
         no_chain.response_flag_filter.flags.append("NR")
         filters.append(no_chain)
+    if at_end:
+        filters.append(of_type(log_data_pb2.AccessLogType.TcpConnectionEnd))
     if log.expression:
         filters.append(_expression(log.expression))
     if len(filters) == 1:

@@ -1,4 +1,4 @@
-"""The settings of a proxy with what it logs and traces, where Telemetry has a say in that."""
+"""The settings of a proxy with what it logs, traces and counts, by Telemetry or mesh config."""
 
 from collections.abc import Callable, Mapping
 
@@ -8,6 +8,7 @@ from envoy_config.plan._resolved_telemetry import SideTelemetry, Telemetry
 from envoy_config.plan._workload import workload_of
 from envoy_config.plan.telemetry._access_logs import logs_of, mesh_logs
 from envoy_config.plan.telemetry._levels import levels
+from envoy_config.plan.telemetry._metrics import default_providers, metrics_of
 from envoy_config.plan.telemetry._tracing import TracedProxy, bootstrap_tracing, tracing_of
 from istio_config.kinds.mesh_config import MeshConfigSpec
 from istio_config.kinds.telemetry import TelemetrySpec, WorkloadMode
@@ -29,7 +30,7 @@ def settings_of(
 def telemetry_of(
     proxy: Proxy, model: MeshModel, known: Callable[[], Mapping[str, Service]]
 ) -> Telemetry | None:
-    """Return the logs and traces of a proxy; None: the logs of mesh config, and no traces."""
+    """Return the logs, traces and metrics of a proxy; None: the logs of mesh config alone."""
     mesh = model.mesh_config
     found: tuple[TelemetrySpec, ...] = ()
     if model.workload_rules:
@@ -38,20 +39,24 @@ def telemetry_of(
     own = bootstrap_tracing(proxy.settings.config, mesh)
     defaults = mesh.default_providers
     traces = bool(defaults.tracing) or (own is not None and mesh.enable_tracing)
-    if not found and not defaults.access_logging and not traces:
+    counts = proxy.can_make_metrics and bool(default_providers(mesh))
+    if not found and not defaults.access_logging and not traces and not counts:
         return None
     needs_known = bool(defaults.tracing) or any(each.tracing for each in found)
     traced = TracedProxy(own, proxy, known() if needs_known else {})
 
     def side(mode: WorkloadMode) -> SideTelemetry:
         logs = logs_of(found, mode, proxy.namespace, model)
-        return logs._replace(tracing=tracing_of(found, mode, traced, model))
+        return logs._replace(
+            tracing=tracing_of(found, mode, traced, model),
+            metrics=metrics_of(found, mode, mesh) if proxy.can_make_metrics else (),
+        )
 
     return Telemetry(client=side(WorkloadMode.CLIENT), server=side(WorkloadMode.SERVER))
 
 
 def side_of(settings: ProxySettings, mesh: MeshConfigSpec, *, inbound: bool) -> SideTelemetry:
-    """Return the logs and traces of one side of a proxy; inbound: of what its workload is called.
+    """Return the telemetry of one side of a proxy; inbound: of what its workload is called.
 
     Gateways have those of calls, for all that connect to them.
     """

@@ -7,6 +7,7 @@ from istio_config.kinds.formats._commands import (
     header_value_mistake,
 )
 from istio_config.kinds.formats._expressions import ATTRIBUTES, expression_mistake, unknown_names
+from istio_config.kinds.formats._metric_tags import metric_tag_format, metric_tag_mistake
 
 __all__ = [
     "ATTRIBUTES",
@@ -15,5 +16,7 @@ __all__ = [
     "expression_mistake",
     "format_mistake",
     "header_value_mistake",
+    "metric_tag_format",
+    "metric_tag_mistake",
     "unknown_names",
 ]

@@ -16,6 +16,7 @@ from istio_config.kinds.mesh_config.providers._loggers import (
     log_label_mistakes,
 )
 from istio_config.kinds.mesh_config.providers._provider import (
+    PROMETHEUS,
     DefaultProviders,
     ExtensionProvider,
     default_provider_mistakes,
@@ -32,6 +33,7 @@ from istio_config.kinds.mesh_config.providers._tracers import (
 )
 
 __all__ = [
+    "PROMETHEUS",
     "Authorizer",
     "Datadog",
     "DefaultProviders",

@@ -133,11 +133,14 @@ class DefaultProviders(SpecFields, frozen=True):
     """The names of the providers that act where no Telemetry names any."""
 
     tracing: tuple[str, ...] = ()
-    metrics: tuple[str, ...] = ()
+    metrics: tuple[str, ...] | None = None
+    """None: Istio's own, `prometheus`, where Istio makes none. An empty list: no metrics."""
     access_logging: tuple[str, ...] = ()
 
 
-BUILT_IN = ("prometheus", "stackdriver", "envoy")
+PROMETHEUS = "prometheus"
+"""The provider of Istio's own for metrics that scrapers read."""
+BUILT_IN = (PROMETHEUS, "stackdriver", "envoy")
 """The names of Istio's own providers; `envoy` writes the mesh's access log to standard output."""
 _LONGEST_NAME = 63
 
@@ -195,7 +198,7 @@ def default_provider_mistakes(
     known = {*BUILT_IN, *(each.name.lower() for each in providers)}
     for field, names in (
         ("tracing", defaults.tracing),
-        ("metrics", defaults.metrics),
+        ("metrics", defaults.metrics or ()),
         ("accessLogging", defaults.access_logging),
     ):
         for index, name in enumerate(names):
@@ -216,11 +219,6 @@ def provider_warnings(providers: Sequence[ExtensionProvider]) -> Iterator[Findin
                 "has no effect: Envoy as it is has no such extension; use opentelemetry"
                 if kind != "sds"
                 else "has no effect: agents ask the services of certificates that they are set to",
-            )
-        elif each.prometheus is not None:
-            yield (
-                (index, kind),
-                "has no effect: Envoy has statistics of its own, without Istio's metrics",
             )
         tracer = each.opentelemetry
         if tracer is not None and tracer.dynatrace_sampler is not None:

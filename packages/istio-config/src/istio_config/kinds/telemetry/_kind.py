@@ -3,12 +3,11 @@
 Source: Istio's API, telemetry/v1, and its validation.
 """
 
-from collections.abc import Iterator, Sequence
-from enum import StrEnum
+from collections.abc import Iterator
 
 import msgspec
 
-from istio_config.kinds.checks import duration_mistake, is_header_name, percent_mistake
+from istio_config.kinds.checks import is_header_name, percent_mistake
 from istio_config.kinds.fields import SpecFields, Text
 from istio_config.kinds.formats import (
     ATTRIBUTES,
@@ -27,30 +26,10 @@ from istio_config.kinds.selection import (
     selection_of,
     selection_warnings,
 )
-from mesh_configfile import Duration, FieldPath
+from istio_config.kinds.telemetry._metrics import Metrics, metrics_mistakes, metrics_warnings
+from istio_config.kinds.telemetry._sides import ModeMatch, ProviderRef, provider_ref_mistakes
+from mesh_configfile import FieldPath
 from mesh_configfile.shapes import Finding
-
-
-class WorkloadMode(StrEnum):
-    """The side of a request or connection that a workload is on."""
-
-    CLIENT_AND_SERVER = "CLIENT_AND_SERVER"
-    CLIENT = "CLIENT"
-    """It calls, or is a gateway."""
-    SERVER = "SERVER"
-    """It is called."""
-
-
-class ProviderRef(SpecFields, frozen=True):
-    """One of the mesh config's `extensionProviders`, by its name."""
-
-    name: str = ""
-
-
-class ModeMatch(SpecFields, frozen=True):
-    """The side of traffic that an entry is about."""
-
-    mode: WorkloadMode = WorkloadMode.CLIENT_AND_SERVER
 
 
 class Literal(SpecFields, frozen=True):
@@ -100,60 +79,6 @@ class Tracing(SpecFields, frozen=True):
     enable_istio_tags: bool | None = None
 
 
-class IstioMetric(StrEnum):
-    """Istio's metrics."""
-
-    ALL_METRICS = "ALL_METRICS"
-    REQUEST_COUNT = "REQUEST_COUNT"
-    REQUEST_DURATION = "REQUEST_DURATION"
-    REQUEST_SIZE = "REQUEST_SIZE"
-    RESPONSE_SIZE = "RESPONSE_SIZE"
-    TCP_OPENED_CONNECTIONS = "TCP_OPENED_CONNECTIONS"
-    TCP_CLOSED_CONNECTIONS = "TCP_CLOSED_CONNECTIONS"
-    TCP_SENT_BYTES = "TCP_SENT_BYTES"
-    TCP_RECEIVED_BYTES = "TCP_RECEIVED_BYTES"
-    GRPC_REQUEST_MESSAGES = "GRPC_REQUEST_MESSAGES"
-    GRPC_RESPONSE_MESSAGES = "GRPC_RESPONSE_MESSAGES"
-
-
-class MetricSelector(SpecFields, frozen=True):
-    """The metrics that an override is about."""
-
-    metric: IstioMetric | None = None
-    custom_metric: str | None = None
-    mode: WorkloadMode = WorkloadMode.CLIENT_AND_SERVER
-
-
-class TagOperation(StrEnum):
-    """The change of a tag."""
-
-    UPSERT = "UPSERT"
-    REMOVE = "REMOVE"
-
-
-class TagOverride(SpecFields, frozen=True):
-    """Another value of a tag of metrics."""
-
-    operation: TagOperation = TagOperation.UPSERT
-    value: str = ""
-
-
-class MetricsOverride(SpecFields, frozen=True):
-    """A change of some metrics."""
-
-    match: MetricSelector | None = None
-    disabled: bool | None = None
-    tag_overrides: dict[str, TagOverride] = msgspec.field(default_factory=dict)
-
-
-class Metrics(SpecFields, frozen=True):
-    """Metrics of Istio's own filters."""
-
-    providers: tuple[ProviderRef, ...] = ()
-    overrides: tuple[MetricsOverride, ...] = ()
-    reporting_interval: Duration | None = None
-
-
 class LogFilter(SpecFields, frozen=True):
     """The requests that are logged."""
 
@@ -197,10 +122,10 @@ def _mistakes(spec: TelemetrySpec, metadata: Metadata) -> Iterator[Finding]:
     for index, tracing in enumerate(spec.tracing):
         yield from _tracing_mistakes(tracing, ("tracing", index))
     for index, metrics in enumerate(spec.metrics):
-        yield from _metrics_mistakes(metrics, ("metrics", index))
+        yield from metrics_mistakes(metrics, ("metrics", index))
     for index, logging in enumerate(spec.access_logging):
         path: FieldPath = ("accessLogging", index)
-        yield from _provider_mistakes(logging.providers, path)
+        yield from provider_ref_mistakes(logging.providers, path)
         wrong = expression_mistake(logging.filter.expression) if logging.filter else None
         if wrong is not None:
             yield (*path, "filter", "expression"), f"Envoy would refuse it: it {wrong}"
@@ -220,11 +145,7 @@ def _warnings(spec: TelemetrySpec, _metadata: Metadata) -> Iterator[Finding]:
                 "names several providers: spans go to the first alone",
             )
     for index, metrics in enumerate(spec.metrics):
-        if not _only_disables(metrics):
-            yield (
-                ("metrics", index),
-                "has no effect: Envoy has statistics of its own, without Istio's metrics and tags",
-            )
+        yield from metrics_warnings(metrics, ("metrics", index))
     for index, logging in enumerate(spec.access_logging):
         if logging.filter is None:
             continue
@@ -238,21 +159,8 @@ def _warnings(spec: TelemetrySpec, _metadata: Metadata) -> Iterator[Finding]:
             )
 
 
-def _only_disables(metrics: Metrics) -> bool:
-    """Return whether all that it asks for is that there be no metrics, as is the case anyway."""
-    return bool(metrics.overrides) and all(
-        each.disabled and not each.tag_overrides for each in metrics.overrides
-    )
-
-
-def _provider_mistakes(providers: Sequence[ProviderRef], path: FieldPath) -> Iterator[Finding]:
-    for index, each in enumerate(providers):
-        if not each.name:
-            yield (*path, "providers", index, "name"), "is empty: name one of extensionProviders"
-
-
 def _tracing_mistakes(tracing: Tracing, path: FieldPath) -> Iterator[Finding]:
-    yield from _provider_mistakes(tracing.providers, path)
+    yield from provider_ref_mistakes(tracing.providers, path)
     share = tracing.random_sampling_percentage
     if share is not None and (wrong := percent_mistake(share)) is not None:
         yield (*path, "randomSamplingPercentage"), wrong
@@ -282,33 +190,6 @@ def _tag_mistakes(tag: CustomTag) -> Iterator[Finding]:
             yield ("formatter", "value"), "is empty"
         elif (wrong := format_mistake(tag.formatter.value, OF_TAGS)) is not None:
             yield ("formatter", "value"), wrong
-
-
-def _metrics_mistakes(metrics: Metrics, path: FieldPath) -> Iterator[Finding]:
-    yield from _provider_mistakes(metrics.providers, path)
-    interval = metrics.reporting_interval
-    if interval is not None and (wrong := duration_mistake(interval)) is not None:
-        yield (*path, "reportingInterval"), wrong
-    for index, override in enumerate(metrics.overrides):
-        for inner, message in _override_mistakes(override):
-            yield (*path, "overrides", index, *inner), message
-
-
-def _override_mistakes(override: MetricsOverride) -> Iterator[Finding]:
-    match = override.match
-    if match is not None and match.custom_metric is not None:
-        if not match.custom_metric:
-            yield ("match", "customMetric"), "is empty: name a metric"
-        if match.metric is not None:
-            yield ("match",), "has metric and customMetric: keep one"
-    for name, tag in override.tag_overrides.items():
-        path: FieldPath = ("tagOverrides", name)
-        if not name:
-            yield path, "the name of a tag is empty"
-        if tag.operation is TagOperation.UPSERT and not tag.value:
-            yield (*path, "value"), "is empty, which UPSERT can't set; use REMOVE for no tag"
-        elif tag.operation is TagOperation.REMOVE and tag.value:
-            yield (*path, "value"), "is given with REMOVE, which needs none"
 
 
 TELEMETRY = Kind(

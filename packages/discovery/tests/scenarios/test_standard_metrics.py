@@ -1,0 +1,198 @@
+"""Istio's metrics with real Envoys: each tag at both sides, and what Telemetry changes of them."""
+
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from planes import eventually
+from scenarios import MeshEnvoy, Scene
+
+SERVICE = """\
+apiVersion: networking.istio.io/v1
+kind: WorkloadEntry
+metadata: {{name: shop-v2, namespace: b}}
+spec: {{address: {address}, serviceAccount: s, labels: {{app: shop, version: v2}}}}
+---
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {{name: s, namespace: b}}
+spec:
+  hosts: [s.b.svc.cluster.local]
+  location: MESH_INTERNAL
+  resolution: STATIC
+  ports:
+  - {{number: 80, name: http, protocol: HTTP, targetPort: 8080}}
+  - {{number: 90, name: tcp, protocol: TCP, targetPort: 9000}}
+  workloadSelector: {{labels: {{app: shop}}}}
+"""
+CALLER = {
+    "workload": "client-v1",
+    "workload_namespace": "a",
+    "cluster": "east",
+    "canonical_service": "client",
+    "canonical_revision": "v1",
+    "app": "client",
+    "version": "v1",
+    "principal": "spiffe://cluster.local/ns/a/sa/c",
+}
+CALLED = {
+    "workload": "shop-v2",
+    "workload_namespace": "b",
+    "canonical_service": "shop",
+    "canonical_revision": "v2",
+    "app": "shop",
+    "version": "v2",
+    "principal": "spiffe://cluster.local/ns/b/sa/s",
+}
+BY_CERTIFICATE = {
+    "workload": "c",
+    "workload_namespace": "a",
+    "cluster": "unknown",
+    "canonical_service": "c",
+    "canonical_revision": "unknown",
+    "app": "c",
+    "version": "unknown",
+    "principal": "spiffe://cluster.local/ns/a/sa/c",
+}
+STRANGER = dict.fromkeys(BY_CERTIFICATE, "unknown")
+OF_SERVICE = {
+    "destination_service": "s.b.svc.cluster.local",
+    "destination_service_name": "s",
+    "destination_service_namespace": "b",
+}
+OF_REQUEST = {
+    "request_protocol": "http",
+    "response_code": "200",
+    "response_flags": "-",
+    "grpc_response_status": "",
+}
+OF_CONNECTION = {"request_protocol": "tcp", "response_flags": "-"}
+REQUESTS = (
+    "istio_requests_total",
+    "istio_request_duration_milliseconds_count",
+    "istio_request_bytes_count",
+    "istio_response_bytes_count",
+)
+CONNECTIONS = ("istio_tcp_connections_opened_total", "istio_tcp_connections_closed_total")
+BYTES = ("istio_tcp_sent_bytes_total", "istio_tcp_received_bytes_total")
+
+
+class Series(NamedTuple):
+    """A series of a page."""
+
+    name: str
+    tags: Mapping[str, str]
+    value: float
+
+
+async def series(envoy: MeshEnvoy, names: str = r"istio_\w+") -> list[Series]:
+    """Return the series of Istio's metrics that an Envoy has, by Istio's names."""
+    page = str(await envoy.envoy.get("/stats/prometheus"))
+    found = re.findall(rf"^envoy_({names})\{{([^\n]*)\}} (\S+)$", page, re.MULTILINE)
+    return [
+        Series(name, dict(re.findall(r'(\w+)="([^"]*)"', tags)), float(value))
+        for name, tags, value in found
+        if "_bucket" not in name
+    ]
+
+
+async def counted(envoy: MeshEnvoy, name: str, **tags: str) -> Series:
+    """Wait for the series of a name with some tags that has counted something, and return it."""
+
+    async def look() -> Series | None:
+        for each in await series(envoy, name):
+            if tags.items() <= each.tags.items() and each.value:
+                return each
+        return None
+
+    found: Series = await eventually(look, what=f"{name} with {tags} at {envoy.name}")
+    return found
+
+
+def tags_of(side: str, workload: Mapping[str, str]) -> dict[str, str]:
+    return {f"{side}_{name}": value for name, value in workload.items()}
+
+
+class Pair(NamedTuple):
+    """A client C in namespace a, and a server S in namespace b."""
+
+    client: MeshEnvoy
+    server: MeshEnvoy
+
+
+async def pair(scene: Scene) -> Pair:
+    address = scene.network.address()
+    await scene.apply(service=SERVICE.format(address=address))
+    server = await scene.sidecar(
+        "s",
+        namespace="b",
+        service_account="s",
+        labels={"app": "shop", "version": "v2"},
+        metadata={"WORKLOAD_NAME": "shop-v2", "CLUSTER_ID": "west"},
+        address=address,
+    )
+    await scene.echo("application", address=server.app_address)
+    await scene.tcp_echo("application", address=server.app_address)
+    client = await scene.sidecar(
+        "c",
+        namespace="a",
+        labels={"app": "client", "version": "v1"},
+        metadata={"WORKLOAD_NAME": "client-v1", "CLUSTER_ID": "east"},
+    )
+    return Pair(client, server)
+
+
+async def test_both_sides_count_a_request_with_each_tag(scene: Scene) -> None:
+    found = await pair(scene)
+    assert (await found.client.get("http://s.b/")).status == 200
+
+    for name in REQUESTS:
+        at_client = await counted(found.client, name)
+        assert at_client.tags == {
+            "reporter": "source",
+            "connection_security_policy": "unknown",
+            **tags_of("source", CALLER),
+            **tags_of("destination", {**CALLED, "cluster": "unknown"}),
+            **OF_SERVICE,
+            **OF_REQUEST,
+        }
+        at_server = await counted(found.server, name)
+        assert at_server.tags == {
+            "reporter": "destination",
+            "connection_security_policy": "mutual_tls",
+            **tags_of("source", BY_CERTIFICATE),
+            **tags_of("destination", {**CALLED, "cluster": "west"}),
+            **OF_SERVICE,
+            **OF_REQUEST,
+        }
+        assert at_client.value == at_server.value == 1
+
+
+async def test_both_sides_count_a_connection_with_each_tag(scene: Scene) -> None:
+    found = await pair(scene)
+    said = await found.client.send(90, b"hello\n")
+    assert said
+
+    for name in (*CONNECTIONS, *BYTES):
+        at_client = await counted(found.client, name)
+        assert at_client.tags == {
+            "reporter": "source",
+            "connection_security_policy": "unknown",
+            **tags_of("source", CALLER),
+            **tags_of("destination", {**CALLED, "cluster": "unknown"}),
+            **OF_SERVICE,
+            **OF_CONNECTION,
+        }
+        at_server = await counted(found.server, name)
+        assert at_server.tags == {
+            "reporter": "destination",
+            "connection_security_policy": "mutual_tls",
+            **tags_of("source", BY_CERTIFICATE),
+            **tags_of("destination", {**CALLED, "cluster": "west"}),
+            **OF_SERVICE,
+            **OF_CONNECTION,
+        }
+        if name in CONNECTIONS:
+            assert at_client.value == at_server.value == 1
+    assert (await counted(found.server, BYTES[0])).value == len(said)
+    assert (await counted(found.server, BYTES[1])).value == len(b"hello\n")

@@ -1,0 +1,54 @@
+"""The workload of an endpoint: its names and revision, as Istio derives them from labels."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from mesh_model import Endpoint
+
+METRICS_KEY = "mesh.metrics"
+"""The filter key of metadata of clusters and endpoints that tags of metrics are made of."""
+NAME_LABELS = ("service.istio.io/canonical-name", "app.kubernetes.io/name", "app")
+REVISION_LABELS = ("service.istio.io/canonical-revision", "app.kubernetes.io/version", "version")
+_LATEST = "latest"
+_UNKNOWN = "unknown"
+
+
+def workload_text(endpoint: Endpoint) -> str:
+    """Return workload, namespace, canonical service, revision and cluster, as Istio has them."""
+    labels = dict(endpoint.labels)
+    name = _first(labels, NAME_LABELS) or endpoint.workload
+    revision = _first(labels, REVISION_LABELS)
+    if revision == _LATEST:
+        revision = ""
+    return f"{endpoint.workload};{endpoint.namespace};{name};{revision};"
+
+
+def workload_fields(
+    endpoint: Endpoint, namespace: str, principal: str
+) -> Iterator[tuple[str, str]]:
+    """Yield the same in parts, those that can't be told from others; nothing for no workload.
+
+    namespace: of the service. principal: that the endpoint proves by its certificate, or none.
+    """
+    labels = dict(endpoint.labels)
+    name = _first(labels, NAME_LABELS) or endpoint.workload
+    if not name:
+        return
+    if endpoint.workload:
+        yield "workload", endpoint.workload
+    if endpoint.namespace != namespace:
+        yield "namespace", endpoint.namespace
+    yield "service", name
+    revision = _first(labels, REVISION_LABELS) or _LATEST
+    yield "revision", revision
+    for key, same in (("app", name), ("version", revision)):
+        value = labels.get(key) or _UNKNOWN
+        if value != same:
+            yield key, value
+    if endpoint.cluster:
+        yield "cluster", endpoint.cluster
+    if principal:
+        yield "principal", principal
+
+
+def _first(labels: Mapping[str, str], keys: Sequence[str]) -> str:
+    return next((labels[key] for key in keys if labels.get(key)), "")
