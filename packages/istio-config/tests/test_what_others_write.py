@@ -1,4 +1,4 @@
-"""YAML of other tools that Istio takes: it is taken here too, or let pass and told."""
+"""YAML of other tools that Istio takes: it is taken here too, or let pass and reported."""
 
 from collections.abc import Sequence
 

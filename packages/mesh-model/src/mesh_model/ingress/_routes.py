@@ -40,7 +40,7 @@ class HostRule(NamedTuple):
 
 
 class Backends:
-    """Finds the services of a mesh, and gathers what is told of references to others."""
+    """Finds the services of a mesh, and gathers what is reported of references to others."""
 
     def __init__(
         self, services: Mapping[tuple[str, str], Service], domain: str, owners: HostOwners

@@ -1,4 +1,4 @@
-"""The paths of an Ingress: how requests are told apart, and where they go.
+"""The paths of an Ingress: how requests are distinguished, and where they go.
 
 Source: Kubernetes' API, networking/v1, and its validation.
 """
