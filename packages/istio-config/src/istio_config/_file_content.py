@@ -30,6 +30,8 @@ class FileContent:
 
     objects: tuple[ConfigObject, ...] = ()
     problems: tuple[Problem, ...] = ()
+    unusable: tuple[Problem, ...] = ()
+    """Those of the problems that stop an object alone, as of a Secret, and not a start."""
     rest: tuple[ConfigObject, ...] = ()
     """What is right in objects with mistakes, each an object that is valid by itself."""
     unreadable: str = ""
@@ -40,6 +42,11 @@ class FileContent:
     """Fields that have an effect which is probably not meant."""
     documents: tuple[Document, ...] = ()
     """All documents as they were read first, if lines are kept: also those of no kind here."""
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether the objects can be served by themselves: there is no other problem."""
+        return set(self.problems) <= set(self.unusable)
 
     @cached_property
     def by_key(self) -> Mapping[ObjectKey, ConfigObject]:
@@ -132,6 +139,7 @@ class _Part(NamedTuple):
     notes: tuple[Problem, ...]
     warnings: tuple[Problem, ...]
     unreadable: str = ""
+    unusable: tuple[Problem, ...] = ()
 
     @classmethod
     def from_reads(cls, line: int, reads: tuple[Read, ...]) -> "_Part":
@@ -143,6 +151,9 @@ class _Part(NamedTuple):
             tuple(problem for each in reads for problem in each.problems),
             tuple(note for each in reads for note in each.notes),
             tuple(warning for each in reads for warning in each.warnings),
+            unusable=tuple(
+                problem for each in reads if each.stops_itself for problem in each.problems
+            ),
         )
 
     def moved_to(self, line: int) -> "_Part":
@@ -177,6 +188,7 @@ def _content(parts: Sequence[_Part], problems: Sequence[Problem]) -> FileContent
     content = FileContent(
         objects=tuple(item for part in parts for item in part.objects),
         problems=(*problems, *(problem for part in parts for problem in part.problems)),
+        unusable=tuple(problem for part in parts for problem in part.unusable),
         rest=tuple(item for part in parts for item in part.rest),
         unreadable="".join(part.unreadable for part in parts),
         notes=tuple(note for part in parts for note in part.notes),

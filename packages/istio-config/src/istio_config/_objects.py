@@ -132,6 +132,8 @@ class Read:
     warnings: tuple[Problem, ...] = ()
     document: Document | None = None
     """What was read, if lines are kept: a check looks into it again."""
+    stops_itself: bool = False
+    """Whether problems stop this object alone, and not the start of a control plane."""
 
     def moved(self, by: int) -> "Read":
         """Return the same for a document that is so many lines further down."""
@@ -141,6 +143,7 @@ class Read:
             rest=self.rest.moved(by) if self.rest is not None else None,
             notes=tuple(replace(each, line=each.line + by) for each in self.notes),
             warnings=tuple(replace(each, line=each.line + by) for each in self.warnings),
+            stops_itself=self.stops_itself,
         )
 
 
@@ -268,6 +271,7 @@ class _Reader:
             notes=tuple(self._notes),
             warnings=tuple(self._warnings),
             document=self._document if self._keep_lines else None,
+            stops_itself=kind is not None and kind.stops_itself,
         )
 
     def _object(

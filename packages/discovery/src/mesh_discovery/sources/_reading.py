@@ -20,6 +20,8 @@ class WrongFile:
     since: float
     kept_objects: int = 0
     kept_from: float | None = None
+    is_served_in_part: bool = False
+    """Whether it was never right, and is served without the objects that are wrong in it."""
     digest: bytes = field(default=b"", repr=False)
 
 

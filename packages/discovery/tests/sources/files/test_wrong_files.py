@@ -179,3 +179,50 @@ async def test_what_can_no_longer_be_reached_is_told_while_it_is_so(
     await eventually(unreachable, wanted=[str(second)], what="the second service")
     second.unlink()
     await eventually(unreachable, wanted=[], what="the first alone")
+
+
+UNUSABLE = {
+    "a Secret": "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\ntype: kubernetes.io/tls\n",
+    "an EnvoyFilter": (
+        "apiVersion: networking.istio.io/v1alpha3\nkind: EnvoyFilter\nmetadata: {name: f}\n"
+        "spec: {configPatches: [{applyTo: CLUSTER, patch: {operation: MERGE, value: {a: b}}}]}\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("text", UNUSABLE.values(), ids=UNUSABLE)
+async def test_an_unusable_object_stops_itself_and_not_the_start(
+    text: str,
+    config_dir: Path,
+    tmp_path: Path,
+    start_plane: Start,
+    *,
+    yaml: Documents,
+) -> None:
+    good = yaml.service("web", "127.0.0.1", 80, 8080)
+    (config_dir / "all.yaml").write_text(f"{text}---\n{good}")
+    (config_dir / "policy.yaml").write_text(yaml.peer_authentication("STRICT"))
+
+    plane = await start_plane(config_dir)
+
+    assert await kinds(plane) == ["PeerAuthentication", "ServiceEntry"]
+    code, output = await run_command(tmp_path, "status", f"--monitoring-addr={plane.monitoring}")
+    assert code == 1
+    assert "all.yaml" in output
+    code, output = await run_command(tmp_path, "check", str(config_dir))
+    assert code == 1
+    assert "all.yaml" in output
+
+
+async def test_another_mistake_beside_it_stops_the_start(
+    config_dir: Path, tmp_path: Path, yaml: Documents
+) -> None:
+    wrong = yaml.service("web", "127.0.0.1", 80, 8080).replace("80", "99999")
+    (config_dir / "all.yaml").write_text(f"{UNUSABLE['a Secret']}---\n{wrong}")
+
+    code, output = await run_command(
+        tmp_path, "discovery", f"--config-dir={config_dir}", f"--ca-dir={tmp_path / 'ca'}"
+    )
+
+    assert code != 0
+    assert "99999" in output

@@ -71,6 +71,9 @@ class Kind(Generic[SpecT]):
     is_single: bool = False
     """Whether a mesh has one object of this kind at most, which needs no name."""
 
+    stops_itself: bool = False
+    """Whether an object with mistakes is left out by itself where it has never been right, so that
+    a control plane starts without it; of other kinds it would be missing from what it decides."""
     is_cluster_scoped: bool = False
     """Whether its objects are in no namespace."""
 

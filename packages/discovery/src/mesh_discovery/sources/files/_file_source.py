@@ -11,7 +11,7 @@ from istio_config import Snapshot
 from mesh_discovery._config_error import ConfigError
 from mesh_discovery._limited_lines import MOST_LINES, first_of
 from mesh_discovery._metrics import Metrics
-from mesh_discovery.sources._reading import Reading
+from mesh_discovery.sources._reading import Reading, WrongFile
 from mesh_discovery.sources._source import OnChange
 from mesh_discovery.sources.files._first_load import first_reading
 from mesh_discovery.sources.files._loader import ConfigLoader, Load
@@ -29,8 +29,8 @@ class FileSource:
     """The files of a directory, each at its last good content."""
 
     def __init__(self, loader: ConfigLoader, first: Load, *, metrics: Metrics) -> None:
-        """Know a first load; raises `ConfigError` if anything in it is wrong."""
-        if first.wrong:
+        """Know a first load; raises `ConfigError` if anything is wrong but what stops itself."""
+        if not all(each.is_served_in_part for each in first.wrong):
             raise ConfigError(first.problems)
         self._loader = loader
         self._metrics = metrics
@@ -44,6 +44,8 @@ class FileSource:
         self._count_validated()
         self.reading = Reading(looked_at=time.time(), files=first.files)
         """The outcome of the last look."""
+        self._log_wrong_files(first)
+        self.reading = Reading(looked_at=time.time(), wrong=first.wrong, files=first.files)
 
     @property
     def snapshot(self) -> Snapshot:
@@ -128,9 +130,7 @@ class FileSource:
         self._metrics.rejected.inc(len(new))
         for wrong in first_of(new, "configuration file is wrong"):
             log.error(
-                "configuration file is wrong, its last good content is served"
-                if wrong.kept_from is not None
-                else "configuration file is wrong, nothing of it is served",
+                _message_of(wrong),
                 extra={
                     "file": wrong.file,
                     "problems": [str(problem) for problem in wrong.problems[:MOST_LINES]],
@@ -140,6 +140,14 @@ class FileSource:
             )
         for file in first_of(list(before), "configuration file is no longer wrong"):
             log.info("configuration file is no longer wrong", extra={"file": file})
+
+
+def _message_of(wrong: WrongFile) -> str:
+    if wrong.is_served_in_part:
+        return "configuration file is wrong, it is served without the objects that are wrong in it"
+    if wrong.kept_from is not None:
+        return "configuration file is wrong, its last good content is served"
+    return "configuration file is wrong, nothing of it is served"
 
 
 async def read_files(loader: ConfigLoader, *, metrics: Metrics) -> FileSource:

@@ -1,9 +1,10 @@
 """Each file's last good content is served as long as the file is wrong.
 
 A pure function: the contents served before and the files found now give the contents served next.
-A wrong file keeps its last good content, whatever happens to other files. If two files name one
-object, one of them is wrong: the file that had the object keeps it; of two new ones, the first by
-path has it.
+A wrong file keeps its last good content, whatever happens to other files; one that never had any
+is served without the objects that are wrong in it, if these stop only themselves. If two files name
+one object, one of them is wrong: the file that had the object keeps it; of two new ones, the first
+by path has it.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -77,7 +78,10 @@ def serve_last_good(
     served = dict(below_unlisted)
     for path, look in seen.items():
         good = last_good.get(path)
-        if path not in problems and (good is None or good.digest != look.digest):
+        is_right = path not in problems
+        if good is None and problems.get(path) == look.content.problems:
+            is_right = look.content.is_usable
+        if is_right and (good is None or good.digest != look.digest):
             good = Served(content=look.content, digest=look.digest, read_at=now)
         if good is not None:
             served[path] = good
@@ -93,6 +97,7 @@ def serve_last_good(
             kept_objects=sum(len(each.content.objects) for each in kept),
             kept_from=max((each.read_at for each in kept), default=None),
             digest=seen[path].digest,
+            is_served_in_part=path in served and served[path].digest == seen[path].digest,
         )
     owners = {key: path for path, each in served.items() for key in each.content.by_key}
     return ServedFiles(served=served, wrong=wrong, owners=owners)
@@ -158,7 +163,8 @@ def _problems(
     new = {
         path: look.content
         for path, look in seen.items()
-        if path not in wrong and (path not in last_good or last_good[path].digest != look.digest)
+        if (path not in last_good and look.content.is_usable)
+        or (path in last_good and path not in wrong and last_good[path].digest != look.digest)
     }
     if not new:
         return wrong
@@ -189,7 +195,10 @@ def _problems(
     had |= _by_key(new.values())
     kept = _kept((*wrong, *at_odds), last_good)
     in_the_way = dict(_duplicates(at_odds, seen, had=had, last_good=last_good, kept=kept))
-    return wrong | {path: in_the_way.get(path) or found for path, found in at_odds.items()}
+    return wrong | {
+        path: (*wrong.get(path, ()), *(in_the_way.get(path) or found))
+        for path, found in at_odds.items()
+    }
 
 
 def _holders(contents: Mapping[str, FileContent]) -> Mapping[ObjectKey, Sequence[str]]:

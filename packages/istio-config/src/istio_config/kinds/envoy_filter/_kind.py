@@ -193,4 +193,5 @@ ENVOY_FILTER = Kind(
     validate=_mistakes,
     warn=_warnings,
     lacks=_lacks,
+    stops_itself=True,
 )

@@ -158,4 +158,5 @@ SECRET = Kind(
     body=Body.DOCUMENT,
     validate=_mistakes,
     warn=_warnings,
+    stops_itself=True,
 )
