@@ -107,7 +107,7 @@ async def _run_until_stopped(
     )
     if wasm is not None:
         wasm.on_recovered(relay.rewrite_again)
-    await stack.enter_async_context(debug_tap(relay.ask, config.status.debug_tap_port))
+    await stack.enter_async_context(debug_tap(relay.ask, config.status.debug_tap))
     stack.push_async_callback(started.stop)
     stack.enter_context(reopening_access_logs(envoy))
     restarts = Restarts(

@@ -31,6 +31,7 @@ from mesh_agent.identity._workload_secrets import fresh_certificates
 from mesh_agent.readiness._certificate import certificate_condition
 from mesh_agent.readiness._grpc_files import watch_files
 from mesh_agent.status._agent_endpoints import agent_endpoints
+from mesh_agent.status._control_plane_debug import debug_tap
 from mesh_agent.status._parts import AgentParts
 from mesh_agent.token_exchange._token_server import token_server
 from mesh_lifecycle import in_background
@@ -84,6 +85,7 @@ async def _run_until_stopped(
             own_certificate=own_certificate(secrets),
         )
     )
+    await stack.enter_async_context(debug_tap(relay.ask, config.status.debug_tap))
     placed = structs.replace(config, envoy=place.applied(config.envoy))
     await write_grpc_bootstrap(bootstrap_path, grpc_bootstrap(placed))
     refreshing = keep_refresh_interval(placed, bootstrap_path, secrets.certificates)

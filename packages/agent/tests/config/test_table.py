@@ -62,6 +62,9 @@ ISTIOS_VARIABLES = frozenset(
         "CREDENTIAL_IDENTITY_PROVIDER",
         "XDS_AUTH_PROVIDER",
         "TOKEN_AUDIENCES",
+        "XDS_AUTH_PLAINTEXT",
+        "REQUIRE_3P_TOKEN",
+        "HTTP_STRIP_FRAGMENT_FROM_PATH_UNSAFE_IF_DISABLED",
         "ISTIO_META_CERT_SIGNER",
         "WORKLOAD_IDENTITY_SOCKET_FILE",
         "PILOT_ENABLE_CA_CRL",
@@ -195,8 +198,8 @@ _STS = {
 }
 _STS_PORT = {"sts_port": 15463}
 EXAMPLES = {
-    "PROXY_XDS_DEBUG_VIA_AGENT": Example("true"),
-    "PROXY_XDS_DEBUG_VIA_AGENT_PORT": Example("15999", {"PROXY_XDS_DEBUG_VIA_AGENT": "true"}),
+    "PROXY_XDS_DEBUG_VIA_AGENT": Example("false"),
+    "PROXY_XDS_DEBUG_VIA_AGENT_PORT": Example("15999"),
     "INSTANCE_IP": Example("127.0.9.2"),
     "HOST_IP": Example("192.0.2.9"),
     "POD_NAME": Example("other"),

@@ -10,8 +10,9 @@ from envoy.service.discovery.v3 import discovery_pb2
 from envoy.service.status.v3 import csds_pb2
 
 import xds_proxy
+from mesh_agent.config._status_server import DebugTap
 from mesh_agent.status._control_plane_debug import control_plane_debug, debug_tap
-from mesh_status_server import Request, Response
+from mesh_status_server import ListenError, Request, Response
 
 PATH = "/debug/control-plane"
 
@@ -96,7 +97,7 @@ async def test_it_is_served_at_the_port_of_istio_s_agents_if_that_is_wanted(
     free_port: Callable[[], int],
 ) -> None:
     port, answers = free_port(), Answers("istio.io/debug", b"{}")
-    async with debug_tap(answers, port):
+    async with debug_tap(answers, DebugTap(port=port)):
         assert "istio.io/debug/syncz" in await get(port, "/debug/syncz?resourceName=a")
         assert "404" in await get(port, "/")
         assert "403" in await get(port, "/debug/syncz", host="evil.example")
@@ -104,3 +105,16 @@ async def test_it_is_served_at_the_port_of_istio_s_agents_if_that_is_wanted(
     async with debug_tap(answers, None):
         with pytest.raises(ConnectionRefusedError):
             await get(port, "/debug/syncz")
+
+
+async def test_where_its_port_is_taken_the_agent_goes_on_unless_it_was_asked_for(
+    free_port: Callable[[], int],
+) -> None:
+    port, first, second = free_port(), Answers("a", b"1"), Answers("b", b"2")
+    async with debug_tap(first, DebugTap(port=port)):
+        async with debug_tap(second, DebugTap(port=port, is_asked_for=False)):
+            await get(port, "/debug/syncz")
+        with pytest.raises(ListenError):
+            async with debug_tap(second, DebugTap(port=port)):
+                pass
+    assert (len(first.asked), len(second.asked)) == (1, 0)

@@ -4,6 +4,7 @@ Source of the names: Istio's sidecar injection.
 """
 
 from collections.abc import Mapping
+from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -13,6 +14,7 @@ from istio_settings import (
     PodInfo,
     ProxyConfig,
     Settings,
+    is_address,
 )
 from mesh_agent.config._scrape_targets import scrape_targets
 from mesh_listening import HTTP_LIMITS, ConnectionLimits
@@ -24,6 +26,17 @@ if TYPE_CHECKING:
 _PROBERS = "ISTIO_KUBE_APP_PROBERS"
 
 
+class DebugTap(msgspec.Struct, frozen=True, kw_only=True):
+    """The address where questions to the control plane are answered as by Istio's agents.
+
+    is_asked_for: a setting says so; else the agent goes without it where the port is taken.
+    """
+
+    host: str = "127.0.0.1"
+    port: int
+    is_asked_for: bool = True
+
+
 class StatusConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Where the status server listens; an empty host is every interface.
 
@@ -32,8 +45,8 @@ class StatusConfig(msgspec.Struct, frozen=True, kw_only=True):
     scrape_targets: the application's metrics, which come after Envoy's.
     app_probes: probes of the application that the agent makes for the kubelet, by path.
     probe_host: where these probes find the application.
-    debug_tap_port: where questions to the control plane are answered as by Istio's agents; None:
-        nowhere but on the status port.
+    debug_tap: where questions to the control plane are answered besides; None: nowhere but on the
+        status port.
     limits: how many connections, of one address and in all.
     """
 
@@ -44,7 +57,7 @@ class StatusConfig(msgspec.Struct, frozen=True, kw_only=True):
     scrape_targets: tuple[Source, ...] = ()
     app_probes: "Mapping[str, Probe]" = msgspec.field(default_factory=dict)
     probe_host: str = "localhost"
-    debug_tap_port: int | None = None
+    debug_tap: DebugTap | None = None
     limits: ConnectionLimits = HTTP_LIMITS
 
 
@@ -61,14 +74,23 @@ def status_config(
         scrape_targets=scrape_targets(settings, proxy=proxy, role=identity.role, pod=pod),
         app_probes=_app_probes(settings),
         probe_host="localhost" if localhost else identity.addresses[0],
-        debug_tap_port=_debug_tap_port(settings),
+        debug_tap=_debug_tap(settings),
         limits=_limits(settings),
     )
 
 
-def _debug_tap_port(settings: Settings) -> int | None:
-    port = settings.port("PROXY_XDS_DEBUG_VIA_AGENT_PORT", 15004)
-    return port if settings.flag("PROXY_XDS_DEBUG_VIA_AGENT") else None
+def _debug_tap(settings: Settings) -> DebugTap | None:
+    switch, number = "PROXY_XDS_DEBUG_VIA_AGENT", "PROXY_XDS_DEBUG_VIA_AGENT_PORT"
+    port = settings.port(number, 15004)
+    if not settings.flag(switch, default=True):
+        return None
+    bind = settings.text("MESH_AGENT_BIND_ADDRESS")
+    return DebugTap(
+        # Each of several agents on a machine has an address of loopback; no other is listened at.
+        host=bind if is_address(bind) and ip_address(bind).is_loopback else "127.0.0.1",
+        port=port,
+        is_asked_for=any(settings.text(each) for each in (switch, number)),
+    )
 
 
 def _app_probes(settings: Settings) -> "Mapping[str, Probe]":

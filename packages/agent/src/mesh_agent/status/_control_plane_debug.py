@@ -6,17 +6,29 @@ Istio's agents have this at port 15004: `/debug/NAME` asks with the type `istio.
 import base64
 import importlib
 import json
+import logging
 from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import parse_qs
 
 import xds_proxy
-from mesh_status_server import Endpoint, Endpoints, Handler, Request, Response, http_server
+from mesh_agent.config._status_server import DebugTap
+from mesh_status_server import (
+    Endpoint,
+    Endpoints,
+    Handler,
+    ListenError,
+    Request,
+    Response,
+    http_server,
+)
 
 if TYPE_CHECKING:
     from google.protobuf.any_pb2 import Any as AnyMessage
+
+log = logging.getLogger(__name__)
 
 _TAP_PATH = "/debug"
 _TYPE = "istio.io/debug"
@@ -56,17 +68,26 @@ def control_plane_debug(ask: Ask, *, path: str) -> Handler:
 
 
 @asynccontextmanager
-async def debug_tap(ask: Ask, port: int | None) -> AsyncIterator[None]:
+async def debug_tap(ask: Ask, tap: DebugTap | None) -> AsyncIterator[None]:
     """Answer at the port of Istio's agents, on loopback, while the block runs; None: does not.
 
-    Raises `ListenError`.
+    Raises `ListenError` if the port is asked for and taken.
     """
-    if port is None:
+    if tap is None:
         yield
         return
     endpoint = Endpoint(control_plane_debug(ask, path=_TAP_PATH), loopback_only=True)
     endpoints = Endpoints({_TAP_PATH: endpoint}, beginnings={f"{_TAP_PATH}/": endpoint})
-    async with http_server("127.0.0.1", port, endpoints):
+    async with AsyncExitStack() as stack:
+        try:
+            await stack.enter_async_context(http_server(tap.host, tap.port, endpoints))
+        except ListenError as error:
+            if tap.is_asked_for:
+                raise
+            log.info(
+                "questions to the control plane are answered on the status port alone",
+                extra={"reason": str(error), "change": "PROXY_XDS_DEBUG_VIA_AGENT_PORT"},
+            )
         yield
 
 

@@ -107,6 +107,18 @@ SECURITY = (
         "not: unset it if the control plane accepts the workload's own token",
     ),
     Setting(
+        "XDS_AUTH_PLAINTEXT",
+        TOLD,
+        "the control plane decides whom it believes",
+        silent=("false",),
+    ),
+    Setting(
+        "REQUIRE_3P_TOKEN",
+        TOLD,
+        "the control plane checks the token's audience",
+        silent=("true", "false"),
+    ),
+    Setting(
         "TOKEN_AUDIENCES",
         TOLD,
         "the control plane checks the token's audience",
@@ -140,7 +152,8 @@ CONFIGURATION = (
     Setting(
         "PROXY_XDS_DEBUG_VIA_AGENT",
         HONOURED,
-        "ask the control plane on port 15004, besides /debug/control-plane on the status port",
+        "the control plane is asked on port 15004 of loopback too, unless this is false; besides "
+        "/debug/control-plane on the status port",
     ),
     Setting("PROXY_XDS_DEBUG_VIA_AGENT_PORT", HONOURED, "another port than 15004 for that"),
     Setting(
@@ -162,7 +175,11 @@ CONFIGURATION = (
     Setting("DNS_PROXY_ADDR", HONOURED, "where DNS is answered"),
     Setting("DNS_FORWARD_PARALLEL", HONOURED, "ask all upstream resolvers at once"),
     Setting("DNS_FORWARD_TIMEOUT", HONOURED, "when a query to the upstream resolvers is given up"),
-    Setting("GRPC_XDS_BOOTSTRAP", HONOURED, "where the gRPC bootstrap is written"),
+    Setting(
+        "GRPC_XDS_BOOTSTRAP",
+        HONOURED,
+        "where the gRPC bootstrap is written, with DISABLE_ENVOY; beside an Envoy there is none",
+    ),
     Setting("DISABLE_ENVOY", HONOURED, "an agent for a gRPC application without an Envoy"),
     Setting(
         "GRPC_KEEPALIVE_INTERVAL",
@@ -225,6 +242,12 @@ ENVOY = (
         "ENVOY_SKIP_DEPRECATED_LOGS",
         HONOURED,
         "Envoy does not warn of deprecated fields, if that Envoy has the flag",
+    ),
+    Setting(
+        "HTTP_STRIP_FRAGMENT_FROM_PATH_UNSAFE_IF_DISABLED",
+        TOLD,
+        "no Envoy of today has this switch: a fragment never reaches routes and policies",
+        silent=("true",),
     ),
     Setting("ISTIO_BOOTSTRAP", HONOURED, "a bootstrap of the user's own; no Go template"),
     Setting("ISTIO_BOOTSTRAP_OVERRIDE", HONOURED, "a file that Envoy merges over the bootstrap"),
