@@ -285,6 +285,34 @@ async def test_what_the_scraper_says_of_itself_reaches_the_application(serve: Se
         assert "secret" not in peer.requests[0]
 
 
+ISTIOS = (
+    b"# TYPE envoy_istio_requests_total counter\n"
+    b'envoy_istio_requests_total{reporter="source",text="envoy_istio_requests_total"} 2\n'
+    b"# TYPE envoy_istio_request_bytes histogram\n"
+    b'envoy_istio_request_bytes_bucket{le="+Inf"} 1\n'
+    b"envoy_istio_request_bytes_sum{} 3\n"
+    b"envoy_istio_request_bytes_count{} 1\n"
+    b"envoy_istio_requests_total_of_others{} 4\n"
+)
+
+
+@pytest.mark.parametrize("accept", [Format.TEXT, Format.OPENMETRICS_1])
+async def test_istios_metrics_of_an_envoy_have_istios_names(serve: Serve, accept: Format) -> None:
+    application = Peer(answer(ISTIOS))
+    merging = Merging(
+        envoy=await serve(Peer(answer(ISTIOS))), applications=[await serve(application)]
+    )
+    body = (await merging.scrape(accept=accept)).body
+
+    renamed = ISTIOS.replace(b"envoy_istio_request", b"istio_request")
+    renamed = renamed.replace(b'text="istio', b'text="envoy_istio')
+    renamed = renamed.replace(b"istio_requests_total_of", b"envoy_istio_requests_total_of")
+    for page in (renamed, ISTIOS):
+        for line in page.splitlines():
+            if not line.startswith(b"#"):
+                assert line in body.splitlines()
+
+
 async def test_a_query_is_for_envoy_only(serve: Serve) -> None:
     application, envoy = Peer(answer(APP_TEXT)), Peer(ENVOY)
     merging = Merging(envoy=await serve(envoy), applications=[await serve(application)])

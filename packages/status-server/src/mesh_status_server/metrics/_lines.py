@@ -23,6 +23,13 @@ _SAMPLE = re.compile(
 _END = re.compile(rb"^# EOF[ \t]*\n", re.MULTILINE)
 _COMMENT = re.compile(rb"^(?:#([^\n]*)|[ \t]*)\n", re.MULTILINE)
 _LONGEST_QUOTE = 80
+_BY_ENVOY = b"envoy_istio_"
+_ISTIOS = re.compile(
+    rb"^((?:# (?:TYPE|HELP) )?)envoy_"
+    rb"(?=istio_(?:requests_total|request_duration_milliseconds|request_bytes|response_bytes"
+    rb"|tcp_(?:sent|received)_bytes_total|tcp_connections_(?:opened|closed)_total)(?![a-zA-Z0-9:]))",
+    re.MULTILINE,
+)
 
 
 def first_bad_line(lines: bytes) -> bytes | None:
@@ -51,6 +58,14 @@ def _line_at(lines: bytes, start: int) -> bytes:
 def without_end(lines: bytes) -> bytes:
     """Return the lines without OpenMetrics' `# EOF`."""
     return _END.sub(b"", lines) if b"# EOF" in lines else lines
+
+
+def with_istios_names(lines: bytes) -> bytes:
+    """Return lines of an Envoy with Istio's metrics under Istio's names.
+
+    Envoy puts `envoy_` before the names of all statistics that its configuration asks for.
+    """
+    return _ISTIOS.sub(rb"\1", lines) if _BY_ENVOY in lines else lines
 
 
 def text_as_openmetrics(lines: bytes) -> bytes:

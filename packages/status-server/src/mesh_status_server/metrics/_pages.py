@@ -22,6 +22,7 @@ class Source(NamedTuple):
     takes_query: whether it gets the scraper's query string, as Envoy does.
     text_only: whether it is asked for Prometheus' text whatever the scraper takes; an application
         is asked for what the scraper takes, and decides the format of the whole.
+    is_envoy: whether Istio's metrics among its own are to have Istio's names.
     """
 
     kind: str
@@ -29,6 +30,7 @@ class Source(NamedTuple):
     path: str = "/metrics"
     takes_query: bool = False
     text_only: bool = False
+    is_envoy: bool = False
 
     @property
     def name(self) -> str:
@@ -38,7 +40,9 @@ class Source(NamedTuple):
 
 def envoy_source(address: Address) -> Source:
     """Return the metrics of an Envoy by its admin interface."""
-    return Source("envoy", address, "/stats/prometheus", takes_query=True, text_only=True)
+    return Source(
+        "envoy", address, "/stats/prometheus", takes_query=True, text_only=True, is_envoy=True
+    )
 
 
 def application_source(port: int, path: str = "/metrics", *, host: str = "localhost") -> Source:
@@ -47,10 +51,16 @@ def application_source(port: int, path: str = "/metrics", *, host: str = "localh
 
 
 class Page:
-    """The lines of a source. max_bytes: how long the page may be."""
+    """The lines of a source.
 
-    def __init__(self, answer: Answer, page_format: Format, *, max_bytes: int) -> None:
+    max_bytes: how long the page may be. is_envoy: Istio's metrics are given Istio's names.
+    """
+
+    def __init__(
+        self, answer: Answer, page_format: Format, *, max_bytes: int, is_envoy: bool = False
+    ) -> None:
         self.format = page_format
+        self._is_envoy = is_envoy
         self._answer = answer
         self._max_bytes = max_bytes
         self._bytes = 0
@@ -94,6 +104,8 @@ class Page:
         if self._bytes > self._max_bytes:
             raise FetchError(f"its page is longer than {self._max_bytes} bytes")
         lines = _lines.without_end(lines)
+        if self._is_envoy:
+            lines = _lines.with_istios_names(lines)
         if self.format.is_openmetrics and not wanted.is_openmetrics:
             return _lines.openmetrics_as_text(lines)
         if wanted.is_openmetrics and not self.format.is_openmetrics:
@@ -128,4 +140,4 @@ async def opened(
                 f"the answer is {content_type[:100]!r}; metrics are text/plain or "
                 "application/openmetrics-text"
             )
-        yield Page(answer, page_format, max_bytes=max_bytes)
+        yield Page(answer, page_format, max_bytes=max_bytes, is_envoy=source.is_envoy)
