@@ -98,7 +98,7 @@ def test_values_of_proxy_metadata_are_texts() -> None:
         ("gateway.networking.k8s.io/v1", "GatewayClass", "spec: {controllerName: a.example/b}"),
     ],
 )
-def test_what_is_in_no_namespace_is_told_without_one(api: str, kind: str, spec: str) -> None:
+def test_what_is_in_no_namespace_is_reported_without_one(api: str, kind: str, spec: str) -> None:
     one = f"apiVersion: {api}\nkind: {kind}\nmetadata: {{name: a}}\n{spec}\n"
 
     found = read(f"{one}---\n{one}")

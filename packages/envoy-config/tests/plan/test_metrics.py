@@ -10,12 +10,12 @@ from telemetry_objects import ROOT, Build, found, proxy, telemetry
 from xds_server import Node
 
 Tags = dict[str, str]
-Made = dict[IstioMetric, Tags]
-ALL: Made = {each: {} for each in PROXY_METRICS}
+TagsByMetric = dict[IstioMetric, Tags]
+ALL: TagsByMetric = {each: {} for each in PROXY_METRICS}
 MESH = "---\napiVersion: mesh.istio.io/v1alpha1\nkind: MeshConfig\nspec: {%s}\n"
 
 
-def made(model: MeshModel, of: Proxy | None = None) -> tuple[Made, Made]:
+def metrics_of(model: MeshModel, of: Proxy | None = None) -> tuple[TagsByMetric, TagsByMetric]:
     """Return what both sides of a proxy count, with the tags that are changed."""
     of_both = found(model, of)
     if of_both is None:
@@ -36,11 +36,11 @@ def changed_tags(*tags: str) -> str:
     return changed(f"tagOverrides: {{{', '.join(tags)}}}")
 
 
-def without(*gone: IstioMetric) -> Made:
+def without(*gone: IstioMetric) -> TagsByMetric:
     return {each: tags for each, tags in ALL.items() if each not in gone}
 
 
-def with_tags(**tags: str) -> Made:
+def with_tags(**tags: str) -> TagsByMetric:
     return dict.fromkeys(PROXY_METRICS, tags)
 
 
@@ -147,13 +147,13 @@ def with_tags(**tags: str) -> Made:
 def test_metrics_are_what_the_mesh_and_its_objects_come_to(
     fields: str,
     objects: list[tuple[str, str, str]],
-    client: Made,
-    server: Made,
+    client: TagsByMetric,
+    server: TagsByMetric,
     model_of: Build,
 ) -> None:
     texts = [telemetry(f"t{at}", *each) for at, each in enumerate(objects)]
 
-    assert made(model_of(MESH % fields + "".join(texts))) == (client, server)
+    assert metrics_of(model_of(MESH % fields + "".join(texts))) == (client, server)
 
 
 def test_an_envoy_without_the_logger_makes_none(model_of: Build) -> None:
@@ -162,5 +162,5 @@ def test_an_envoy_without_the_logger_makes_none(model_of: Build) -> None:
 
     for version, able in (("1.36.4", False), ("1.37.0", True), ("1.40.0", True)):
         old = proxy_of(Node(id=node, user_agent=f"envoy/{version}"))
-        assert made(model, old) == ((ALL, ALL) if able else ({}, {}))
-    assert made(model, proxy(GENERATOR="grpc")) == ({}, {})
+        assert metrics_of(model, old) == ((ALL, ALL) if able else ({}, {}))
+    assert metrics_of(model, proxy(GENERATOR="grpc")) == ({}, {})

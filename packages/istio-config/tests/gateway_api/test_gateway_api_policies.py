@@ -71,7 +71,7 @@ def test_a_good_policy_is_accepted_without_a_word(spec: str) -> None:
         ),
     ],
 )
-def test_a_mistake_is_told_at_its_field(spec: str, wanted: str) -> None:
+def test_a_mistake_is_reported_at_its_field(spec: str, wanted: str) -> None:
     mistakes, _ = read(KIND, spec)
     assert mistakes[0].startswith(wanted)
 
@@ -86,5 +86,5 @@ def test_a_mistake_is_told_at_its_field(spec: str, wanted: str) -> None:
         ),
     ],
 )
-def test_what_has_no_effect_is_told(spec: str, wanted: str) -> None:
+def test_what_has_no_effect_is_reported(spec: str, wanted: str) -> None:
     assert read(KIND, spec) == ([], [wanted])

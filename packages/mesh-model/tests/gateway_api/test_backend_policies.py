@@ -165,7 +165,7 @@ def test_all_hosts_of_a_service_entry_have_a_rule(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_can_not_be_followed_is_told(
+def test_what_can_not_be_followed_is_reported(
     tmp_path: Path, text: str, field: str, message: str
 ) -> None:
     (warning,) = model_of(tmp_path, text).warnings

@@ -247,7 +247,7 @@ def test_hosts_that_are_spelt_alike_have_virtual_services_of_their_own(meshes: M
     }
 
 
-def test_a_port_is_found_by_its_name_and_what_is_not_there_is_told(meshes: Meshes) -> None:
+def test_a_port_is_found_by_its_name_and_what_is_not_there_is_reported(meshes: Meshes) -> None:
     model = meshes.model(
         ingress(
             path("/named", port="name: http-admin"),
@@ -301,7 +301,7 @@ def test_the_oldest_ingress_has_the_certificate_of_a_host_and_serves_all_its_rul
     ]
 
 
-def test_a_secret_that_routers_can_not_have_is_told(meshes: Meshes) -> None:
+def test_a_secret_that_routers_can_not_have_is_reported(meshes: Meshes) -> None:
     model = meshes.model(ingress(more=TLS.format("shop")))
     (warning,) = model.warnings
     assert warning.field == "spec.tls[0].secretName"

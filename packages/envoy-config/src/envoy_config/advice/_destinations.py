@@ -68,7 +68,7 @@ def _open(mesh: Mesh) -> Iterator[_OpenDestination]:
 def unselecting_subsets(mesh: Mesh) -> Iterator[Problem]:
     """Yield subsets without an endpoint that no VirtualService names.
 
-    One that is named is told there. Of a service without a known endpoint nothing is said.
+    One that is named is reported there. Of a service without a known endpoint nothing is said.
     """
     named = {
         (full_host(each.host, item.namespace, mesh.model.domain), each.subset)

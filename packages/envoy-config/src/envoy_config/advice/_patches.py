@@ -1,4 +1,4 @@
-"""Finds patches of EnvoyFilters that depend on the order in which others are made."""
+"""Finds patches of EnvoyFilters that depend on the order in which others are applied."""
 
 from collections.abc import Iterator, Mapping
 

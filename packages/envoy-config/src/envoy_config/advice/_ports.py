@@ -50,7 +50,7 @@ def unnamed_protocols(mesh: Mesh) -> Iterator[Problem]:
 def contradicting_protocols(mesh: Mesh) -> Iterator[Problem]:
     """Yield ports for which ServiceEntries of one host and namespace have different protocols.
 
-    Between namespaces, each proxy has one of the two, and that is told elsewhere.
+    Between namespaces, each proxy has one of the two, and that is reported elsewhere.
     """
     first: dict[tuple[str, str, int], tuple[ConfigObject, ServiceEntrySpec, Protocol]] = {}
     for item in mesh.objects:

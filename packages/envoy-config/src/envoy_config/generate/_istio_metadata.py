@@ -26,7 +26,7 @@ def istio_metadata(fields: Iterable[tuple[str, Value]]) -> base_pb2.Metadata:
 
 
 def add_metric_fields(metadata: base_pb2.Metadata, fields: Iterable[tuple[str, str]]) -> None:
-    """Add what tags of metrics are made of."""
+    """Add what tags of metrics are built from."""
     metadata.filter_metadata[METRICS_KEY].CopyFrom(struct(fields))
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from mesh_model import Endpoint
 
 METRICS_KEY = "mesh.metrics"
-"""The filter key of metadata of clusters and endpoints that tags of metrics are made of."""
+"""The filter key of metadata of clusters and endpoints that tags of metrics are built from."""
 NAME_LABELS = ("service.istio.io/canonical-name", "app.kubernetes.io/name", "app")
 REVISION_LABELS = ("service.istio.io/canonical-revision", "app.kubernetes.io/version", "version")
 _LATEST = "latest"
@@ -25,7 +25,7 @@ def workload_text(endpoint: Endpoint) -> str:
 def workload_fields(
     endpoint: Endpoint, namespace: str, principal: str
 ) -> Iterator[tuple[str, str]]:
-    """Yield the same in parts, those that can't be told from others; nothing for no workload.
+    """Yield the same in parts, those that other parts don't imply; nothing for no workload.
 
     namespace: of the service. principal: that the endpoint proves by its certificate, or none.
     """

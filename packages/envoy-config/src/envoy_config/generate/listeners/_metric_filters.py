@@ -1,4 +1,4 @@
-"""The filters that find out what tags of metrics are made of, for the loggers that count."""
+"""The filters that find out what tags of metrics are built from, for the loggers that count."""
 
 from collections.abc import Iterable
 from functools import cache

@@ -1,6 +1,6 @@
 """Istio's metrics: access loggers that make statistics.
 
-Envoy's names for them begin with `envoy_istio_`; the agent's page, and scrapers that are told to,
+Envoy's names for them begin with `envoy_istio_`; the agent's page, and scrapers that are set to,
 have them without `envoy_`.
 """
 

@@ -75,7 +75,7 @@ def _of_metrics(names: Sequence[str], mesh: MeshConfigSpec) -> list[str]:
 def _changed_tags(override: MetricsOverride) -> Iterator[tuple[str, str]]:
     """Yield tags with their formats; an empty one for those that go.
 
-    What can't be said to Envoy is left as it is, and told where Telemetry objects are checked.
+    What can't be said to Envoy is left as it is, and reported where Telemetry objects are checked.
     """
     for name, tag in override.tag_overrides.items():
         if tag.operation is TagOperation.REMOVE:

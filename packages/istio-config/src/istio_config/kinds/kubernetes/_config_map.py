@@ -1,7 +1,7 @@
 """Kubernetes' ConfigMap: certificates of authorities, which the Gateway API's objects refer to.
 
-Of a ConfigMap nothing else is kept. What is wrong in it is told by who refers to it: it may be for
-another program.
+Of a ConfigMap nothing else is kept. What is wrong in it is reported where it is referred to: it may
+be for another program.
 
 Source: Kubernetes' API, v1, and the names of values in the Gateway API.
 """

@@ -1,4 +1,4 @@
-"""The metrics of proxies: which are made, and with which tags."""
+"""The metrics of proxies: which are produced, and with which tags."""
 
 import re
 from collections.abc import Iterator
@@ -61,7 +61,7 @@ class MetricsOverride(SpecFields, frozen=True):
 
 
 class Metrics(SpecFields, frozen=True):
-    """Which of Istio's metrics are made, for whom, and with which tags."""
+    """Which of Istio's metrics are produced, for whom, and with which tags."""
 
     providers: tuple[ProviderRef, ...] = ()
     overrides: tuple[MetricsOverride, ...] = ()
@@ -86,7 +86,7 @@ TAG_NAME = re.compile("[a-zA-Z_][a-zA-Z0-9_]{0,127}")
 
 
 def selected_metrics(match: MetricSelector | None) -> tuple[IstioMetric, ...]:
-    """Return the metrics that an override is about, of those that are made."""
+    """Return the metrics that an override is about, of those that are produced."""
     if match is None:
         return PROXY_METRICS
     if match.custom_metric is not None:
