@@ -14,26 +14,30 @@ from envoy_config.plan.gateway._unused import is_translated, unused_bindings
 from envoy_config.plan.virtual_hosts._unused import (
     delegates_of,
     destination_hosts,
-    hosts_at_all_sidecars,
     is_delegate,
     missing_destinations,
-    shadowed_by_others,
 )
 from envoy_config.reachability._by_key import Key, Problems, edited, find_again, regrouped
 from envoy_config.reachability._foreign_hosts import kept_at_home
 from envoy_config.reachability._known_hosts import KnownHosts
+from envoy_config.reachability._losers import (
+    Candidate,
+    losers_at_gateway,
+    losers_at_sidecars,
+)
 from envoy_config.reachability._rules import RuleFindings
 from istio_config import ConfigObject
 from istio_config.edits import edits
 from istio_config.host_patterns import has
 from istio_config.kinds.virtual_service import VIRTUAL_SERVICE, VirtualServiceSpec
 from mesh_configfile import Problem
-from mesh_model import NO_GATEWAYS, Gateways, MeshModel, VirtualService, resolved_gateways
+from mesh_model import MESH, NO_GATEWAYS, Gateways, MeshModel, VirtualService, resolved_gateways
 
 _Groups = Mapping[Key, tuple[Key, ...]]
-_OBJECT, _HOST, _DELEGATE, _DESTINATION, _GATEWAY = (
+_OBJECT, _HOST, _AT_GATEWAY, _DELEGATE, _DESTINATION, _GATEWAY = (
     "object",
     "host",
+    "host at a gateway",
     "delegate",
     "destination",
     "gateway",
@@ -114,8 +118,9 @@ class RouteFindings:
                 yield _GATEWAY, gateway
         virtual_service = self.by_item.get(key)
         if virtual_service is not None:
-            for host in dict.fromkeys(hosts_at_all_sidecars(virtual_service)):
-                yield _HOST, host
+            for gateway in virtual_service.gateways:
+                for host in dict.fromkeys(virtual_service.hosts):
+                    yield (_HOST, host) if gateway == MESH else (_AT_GATEWAY, gateway, host)
             for host in destination_hosts(item, self.domain):
                 yield _DESTINATION, host
 
@@ -129,9 +134,13 @@ class RouteFindings:
         return self._objects_of(found)
 
     def _bound_to_others(self, gateways: Gateways) -> Iterator[Key]:
-        """Yield the objects that are bound to Gateways which are not as they were."""
-        changed = self.gateways.differing(gateways)
-        return self._objects_of((_GATEWAY, "/".join(each)) for each in changed)
+        """Yield the objects that are bound to Gateways which are not as they were, and hosts."""
+        for each in self.gateways.differing(gateways):
+            name = "/".join(each)
+            for key in self.groups.get((_GATEWAY, name), ()):
+                yield _OBJECT, *key
+                if (virtual_service := self.by_item.get(key)) is not None:
+                    yield from ((_AT_GATEWAY, name, host) for host in virtual_service.hosts)
 
     def _objects_of(self, groups: Iterable[Key]) -> Iterator[Key]:
         return ((_OBJECT, *each) for group in groups for each in self.groups.get(group, ()))
@@ -141,7 +150,13 @@ class RouteFindings:
         if sort == _OBJECT:
             return self._unused(tuple(names))
         if sort == _HOST:
-            return shadowed_by_others(names[0], self._oldest_first(self.groups.get(thing, ())))
+            return losers_at_sidecars(names[0], self._oldest_first(self.groups.get(thing, ())))
+        if sort == _AT_GATEWAY:
+            gateway = self.gateways.by_key.get(names[0])
+            if gateway is None:
+                return iter(())
+            named = self._oldest_first(self.groups.get(thing, ()))
+            return losers_at_gateway(gateway, names[1], named)
         return self._unnamed(thing, tuple(names))
 
     def _unused(self, key: Key) -> Iterator[Problem]:
@@ -173,10 +188,10 @@ class RouteFindings:
                 ("spec",), "has no hosts, and no VirtualService delegates to it: it has no effect"
             )
 
-    def _oldest_first(self, keys: Sequence[Key]) -> Sequence[tuple[VirtualService, ConfigObject]]:
-        found = [(self.by_item[each], self.items[each]) for each in keys]
+    def _oldest_first(self, keys: Sequence[Key]) -> Sequence[Candidate]:
+        found = [Candidate(self.by_item[each], self.items[each]) for each in keys]
         if len(found) > 1:
-            found.sort(key=lambda pair: self._positions[id(pair[0])])
+            found.sort(key=lambda each: self._positions[id(each.found)])
         return found
 
     @cached_property
@@ -184,7 +199,7 @@ class RouteFindings:
         return {id(each): at for at, each in enumerate(self.virtual_services)}
 
 
-_WITH_PROBLEMS = (_HOST, _DELEGATE)
+_WITH_PROBLEMS = (_HOST, _AT_GATEWAY, _DELEGATE)
 
 
 def _key(thing: ConfigObject | VirtualService) -> Key:

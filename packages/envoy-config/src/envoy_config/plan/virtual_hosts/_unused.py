@@ -4,15 +4,13 @@ Each object is valid by itself. A delegate may be missing, or no root may name i
 VirtualService may apply to the same host; a destination may be no service, or a subset of no rule.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from collections.abc import Set as AbstractSet
 
 from istio_config import ConfigObject
 from istio_config.kinds.virtual_service import Destination, VirtualServiceSpec
 from mesh_configfile import FieldPath, Problem
-from mesh_model import MESH, VirtualService, full_host
-
-_ALL = "*"
+from mesh_model import full_host
 
 
 def is_delegate(item: ConfigObject) -> bool:
@@ -28,52 +26,6 @@ def delegates_of(item: ConfigObject) -> frozenset[tuple[str, str]]:
         (route.delegate.namespace or item.namespace, route.delegate.name)
         for route in item.spec.http
         if route.delegate is not None
-    )
-
-
-def hosts_at_all_sidecars(found: VirtualService) -> tuple[str, ...]:
-    """Return the hosts that a VirtualService may apply to at all sidecars."""
-    if MESH not in found.gateways or _ALL not in found.mesh_export_to or not found.spec.http:
-        return ()
-    return found.hosts
-
-
-def shadowed_by_others(
-    host: str, candidates: Iterable[tuple[VirtualService, ConfigObject]]
-) -> Iterator[Problem]:
-    """Yield a problem for each that has a host which an earlier one has at all sidecars.
-
-    candidates: those that may apply to it, by rank (see `istio_config._seniority`).
-    """
-    first: VirtualService | None = None
-    for found, item in candidates:
-        for index, each in enumerate(found.hosts):
-            if each != host:
-                continue
-            if first is not None:
-                yield item.problem(
-                    ("spec", "hosts", index),
-                    f'"{host}" is governed by VirtualService {first.namespace}/{first.name}, which '
-                    "comes first: the routes here take no requests of sidecars; make it one "
-                    "VirtualService",
-                    "IST0109",
-                )
-            elif _always_applies(found):
-                first = found
-
-
-def _always_applies(found: VirtualService) -> bool:
-    """Return whether a VirtualService has a route at each sidecar and for each port."""
-    return any(
-        not route.match
-        or any(
-            match.port is None
-            and not match.source_labels
-            and not match.source_namespace
-            and (not match.gateways or MESH in match.gateways)
-            for match in route.match
-        )
-        for route in found.spec.http
     )
 
 

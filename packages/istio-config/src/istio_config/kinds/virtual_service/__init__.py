@@ -33,6 +33,7 @@ from istio_config.kinds.virtual_service._matches import (
     claim_path,
     names_claim,
 )
+from istio_config.kinds.virtual_service._shadowed_matches import never_reached, takes_everything
 
 __all__ = [
     "Abort",
@@ -68,5 +69,7 @@ __all__ = [
     "expressions",
     "names_authority",
     "names_claim",
+    "never_reached",
+    "takes_everything",
     "retry_mistakes",
 ]

@@ -4,7 +4,7 @@ Earlier matches are looked up by their paths, so that long lists cost little.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from istio_config.kinds.kind import Coded
@@ -45,6 +45,17 @@ def _shadowed_matches(
                 yield here, by
             else:
                 earlier.setdefault(_key(match), []).append((here, match))
+
+
+def never_reached(matches: Sequence[HttpMatch]) -> frozenset[int]:
+    """Return the places of matches in a row that are never reached."""
+    routes = tuple(HttpRoute(match=(each,)) for each in matches)
+    return frozenset(index.rule for index, _ in _shadowed_matches(routes))
+
+
+def takes_everything(match: HttpMatch) -> bool:
+    """Return whether a match has no condition on a request, and holds for all its clients."""
+    return _key(match) == _ALL and _covers(match, _EVERYTHING)
 
 
 _ALL = ("", "")

@@ -1,0 +1,41 @@
+"""Of VirtualServices of one host at a Gateway, those that are reported get no request."""
+
+from envoy_config.reachability import review
+from gateway_documents import gateway, server, virtual_service
+from scenarios import Scene
+
+ROUTES = (("/api", 201), ("/api/v1", 202), ("/", 203), ("/", 204))
+"""The prefix and the status of each VirtualService, the oldest first."""
+REPORTED = [202, 204]
+
+
+async def test_what_is_reported_gets_no_request(scene: Scene) -> None:
+    router, port = await scene.router(), scene.port()
+    statuses = {f"vs-{status}": status for _, status in ROUTES}
+    await scene.apply(
+        gw=gateway(server("HTTP", port, "a.example")),
+        **{
+            name.replace("-", ""): virtual_service(
+                "a.example",
+                name=name,
+                created=f"2020-01-01T00:00:0{at}Z",
+                http=[
+                    {
+                        "match": [{"uri": {"prefix": ROUTES[at][0]}}],
+                        "directResponse": {"status": status},
+                    }
+                ],
+            )
+            for at, (name, status) in enumerate(statuses.items())
+        },
+    )
+
+    answers = {
+        path: (await router.get(f"http://a.example:{port}{path}")).status
+        for path in ("/", "/api", "/api/v1", "/other")
+    }
+    problems = review(scene.plane.context.model).problems
+
+    assert answers == {"/": 203, "/api": 201, "/api/v1": 201, "/other": 203}
+    assert {each.field for each in problems} == {"spec.hosts[0]"}
+    assert sorted(int(each.file[-8:-5]) for each in problems) == REPORTED
