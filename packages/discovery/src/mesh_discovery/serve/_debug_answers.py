@@ -5,7 +5,6 @@ Source: pilot/pkg/xds/debuggen.go and statusgen.go in the Go module istio.io/ist
 
 import json
 from collections.abc import Mapping, Sequence
-from http import HTTPStatus
 
 import grpc
 
@@ -17,11 +16,6 @@ from mesh_discovery.serve._debug_pages import DebugPages
 from mesh_discovery.serve._named_pages import NamedPages, NoPage, asked_page
 from mesh_protos import type_urls
 from xds_server import Answerer, Client, Refused, Resource, content_version
-
-_CODES = {
-    HTTPStatus.BAD_REQUEST: grpc.StatusCode.INVALID_ARGUMENT,
-    HTTPStatus.NOT_FOUND: grpc.StatusCode.NOT_FOUND,
-}
 
 
 def debug_answerers(pages: DebugPages, callers: DebugCallers) -> Mapping[str, Answerer[Proxy]]:
@@ -70,7 +64,7 @@ class _Sync:
 
 
 class _ConfigDump:
-    """The sections of a proxy's config dump."""
+    """The sections of a proxy's config dump; none if there is no such proxy."""
 
     def __init__(self, pages: NamedPages, callers: DebugCallers) -> None:
         self._pages = pages
@@ -81,9 +75,10 @@ class _ConfigDump:
         query = {"proxyID": _only(names, what="the id of a proxy")}
         try:
             return sections(self._pages.given(query, namespace), with_endpoints=False)
-        except NoPage as missing:
-            code = _CODES.get(missing.status, grpc.StatusCode.NOT_FOUND)
-            raise Refused(code, missing.text.strip()) from missing
+        except NoPage:
+            # As in Istio. An error would end the stream, which an agent's Envoy may have in common
+            # with the operator who asks.
+            return ()
 
 
 def _only(names: frozenset[str], *, what: str) -> str:
