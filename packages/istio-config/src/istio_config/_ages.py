@@ -15,7 +15,16 @@ from istio_config.kinds.mesh_config import MeshConfigSpec
 from mesh_configfile import Problem
 
 _SHARED = frozenset(
-    {"Gateway", "GRPCRoute", "HTTPRoute", "Ingress", "Service", "ServiceEntry", "TCPRoute"}
+    {
+        "Gateway",
+        "GRPCRoute",
+        "HTTPRoute",
+        "Ingress",
+        "ListenerSet",
+        "Service",
+        "ServiceEntry",
+        "TCPRoute",
+    }
     | {"TLSRoute", "VirtualService"}
 )
 """The kinds whose objects compete with those of other namespaces, for a host or a route."""

@@ -36,12 +36,50 @@ listeners:
 }
 
 
+GOOD["ListenerSet"] = (
+    "{parentRef: {name: gw, namespace: edge}, listeners: [{name: a, port: 80, protocol: HTTP}]}"
+)
+
+
 @pytest.mark.parametrize("kind", GOOD)
 def test_a_good_object_is_accepted_without_a_word(kind: str) -> None:
     assert read(kind, GOOD[kind]) == ([], [])
 
 
+def test_a_gateway_that_allows_sets_needs_no_listener_of_its_own() -> None:
+    spec = "{gatewayClassName: istio, allowedListeners: {namespaces: {from: Same}}}"
+    assert read("Gateway", spec) == ([], [])
+
+
 MISTAKES = [
+    (
+        "ListenerSet",
+        "{parentRef: {name: gw}, listeners: []}",
+        "listeners: must have 1 to 64 entries",
+    ),
+    (
+        "ListenerSet",
+        (
+            "{parentRef: {kind: Service, group: '', name: gw}, "
+            "listeners: [{name: a, port: 80, protocol: HTTP}]}"
+        ),
+        "parentRef.kind: a Service has no listeners; use Gateway of gateway.networking.k8s.io",
+    ),
+    (
+        "ListenerSet",
+        "{parentRef: {name: gw, namespace: A}, listeners: [{name: a, port: 80, protocol: HTTP}]}",
+        'parentRef.namespace: "A" is not the name of a namespace',
+    ),
+    (
+        "ListenerSet",
+        "{parentRef: {name: gw}, listeners: [{name: a, port: 80, protocol: HTTPS}]}",
+        "listeners[0]: a HTTPS listener needs tls",
+    ),
+    (
+        "Gateway",
+        "{gatewayClassName: istio, allowedListeners: {namespaces: {from: Selector}}}",
+        "allowedListeners.namespaces: from Selector needs a selector",
+    ),
     ("GatewayClass", "{controllerName: ours}", 'controllerName: "ours" is not a domain and a path'),
     ("Gateway", "{gatewayClassName: istio, listeners: []}", "listeners: must have 1 to 64 entries"),
     (

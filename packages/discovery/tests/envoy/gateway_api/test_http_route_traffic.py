@@ -1,6 +1,9 @@
 """HTTPRoutes at a real Envoy: what requests meet."""
 
-from gateway_api_scenes import gateway, opened_site, route, service
+import aiohttp
+import pytest
+
+from gateway_api_scenes import API, gateway, opened_site, route, service
 from scenarios import Scene
 
 A, B = "backendRefs: [{name: a, port: 80}]", "backendRefs: [{name: b, port: 80}]"
@@ -276,3 +279,33 @@ async def test_routers_behind_the_service_of_an_address_open_a_gateway(scene: Sc
     await scene.apply(ingress=ingress, gateway=changed)
     assert (await router.get(site.url())).version == "a"
     assert await site.router.envoy.get("/listeners?format=json") == {}
+
+
+async def test_a_listener_set_adds_listeners_to_a_gateway_of_another_namespace(
+    scene: Scene,
+) -> None:
+    site = await opened_site(scene, routes=route(f"{{{A}}}"))
+    port = scene.port()
+    parent = "parentRef: {name: gw, namespace: b}"
+    listener = f"listeners: [{{name: more, port: {port}, protocol: HTTP}}]"
+    added = (
+        f"{API}kind: ListenerSet\nmetadata: {{name: set, namespace: c}}\n"
+        f"spec: {{{parent}, {listener}}}\n"
+    )
+    backend = "backendRefs: [{name: c, port: 80}]"
+    c, allows = await scene.echo("c"), "allowedListeners: {namespaces: {from: All}}"
+    own = gateway(f"{{name: http, port: {site.port}, protocol: HTTP}}")
+    await scene.apply(
+        gateway=own.replace("listeners:", f"{allows}, listeners:"),
+        c=service("c", c, namespace="c"),
+        added=added,
+        more=route(f"{{{backend}}}", namespace="c", parent="{kind: ListenerSet, name: set}"),
+    )
+    answer = await site.router.get(f"http://shop.example:{port}/")
+    assert (answer.status, answer.version) == (200, "c")
+    assert await site.version() == "a"
+
+    await scene.apply(gateway=own)
+    with pytest.raises(aiohttp.ClientConnectionError):
+        await site.router.get(f"http://shop.example:{port}/")
+    assert await site.version() == "a"

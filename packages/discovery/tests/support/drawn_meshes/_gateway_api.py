@@ -148,6 +148,10 @@ def backend_services(draw: st.DrawFn) -> list[Json]:
     return made
 
 
+def _name_of(listener: Json) -> str:
+    return str(listener["name"])
+
+
 @st.composite
 def gateway_api(draw: st.DrawFn) -> list[Json]:
     """Draw a Gateway of namespace b, routes that attach to it or to services, and a grant."""
@@ -156,7 +160,11 @@ def gateway_api(draw: st.DrawFn) -> list[Json]:
             st.sampled_from(_listeners), min_size=1, max_size=5, unique_by=lambda each: each["name"]
         )
     )
-    spec = {"gatewayClassName": "istio", "listeners": listeners}
+    spec = {
+        "gatewayClassName": "istio",
+        "listeners": listeners,
+        "allowedListeners": {"namespaces": {"from": draw(st.sampled_from(("All", "None")))}},
+    }
     made = [document("Gateway", GATEWAY_NAME, "b", spec, group=GROUP)]
     if draw(st.booleans()):
         grant = {
@@ -164,6 +172,13 @@ def gateway_api(draw: st.DrawFn) -> list[Json]:
             "to": [{"group": "", "kind": "Service"}],
         }
         made.append(document("ReferenceGrant", "grant", "a", grant, group=GROUP))
+    if draw(st.booleans()):
+        further = draw(
+            st.lists(st.sampled_from(_listeners), min_size=1, max_size=3, unique_by=_name_of)
+        )
+        of_set = {"parentRef": {"name": GATEWAY_NAME, "namespace": "b"}, "listeners": further}
+        namespace = draw(st.sampled_from(("a", "b")))
+        made.append(document("ListenerSet", "more", namespace, of_set, group=GROUP))
     made += [
         document("BackendTLSPolicy", f"tls-{index}", "b", spec, group=GROUP)
         for index, spec in enumerate(draw(st.lists(_backend_policies, max_size=2)))
@@ -184,6 +199,7 @@ def _route(draw: st.DrawFn, kind: str) -> Json:
             (
                 {"name": GATEWAY_NAME},
                 {"name": GATEWAY_NAME, "port": 443},
+                {"kind": "ListenerSet", "name": "more"},
                 {"group": "", "kind": "Service", "name": "s"},
                 {"group": "", "kind": "Service", "name": "t", "port": 80},
             )

@@ -144,7 +144,7 @@ TOUCHES: Mapping[str, Touches] = {
         ("GatewayClass", "GRPCRoute", "HTTPRoute", "ReferenceGrant", "TCPRoute", "TLSRoute"),
         _SERVICES,
     ),
-    **dict.fromkeys(("BackendTLSPolicy", "Ingress", "IngressClass"), _SERVICES),
+    **dict.fromkeys(("BackendTLSPolicy", "Ingress", "IngressClass", "ListenerSet"), _SERVICES),
     **dict.fromkeys(("MeshConfig", "MeshNetworks", "Namespace"), EVERYTHING),
 }
 """By the kind of an object, or of what a push names; any other kind may touch everything."""

@@ -65,7 +65,6 @@ UNSUPPORTED_KINDS = frozenset(
         (_NETWORKING, "ProxyConfig"),
         ("extensions.istio.io", "TrafficExtension"),
         ("extensions.istio.io", "WasmPlugin"),
-        (_GATEWAY_API, "ListenerSet"),
     }
 )
 

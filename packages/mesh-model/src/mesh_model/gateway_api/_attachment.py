@@ -45,14 +45,14 @@ def attach(
     name = f"{parent.namespace or item.namespace}/{parent.name}"
     named = [each for each in listeners if _is_named(parent, each)]
     if not named:
-        message = f"the Gateway {name} has no listener{_described(parent)}"
+        message = f"the {parent.kind} {name} has no listener{_described(parent)}"
         return _refused("NoMatchingParent", message)
     allowed = [
         each for each in named if item.kind in each.kinds and _allows(each, item.namespace, around)
     ]
     if not allowed:
         message = (
-            f"no listener{_described(parent)} of the Gateway {name} "
+            f"no listener{_described(parent)} of the {parent.kind} {name} "
             f"allows a {item.kind} of the namespace {item.namespace}"
         )
         return _refused("NotAllowedByListeners", message)
@@ -66,14 +66,14 @@ def attach(
             found.append(Attached(each, hosts))
     if not found and withheld:
         message = (
-            f"{foreign_host(withheld[0], item.namespace)}, and the Gateway {name} gives it to no "
-            "namespace by name: allow this one by a selector, or in the annotation "
+            f"{foreign_host(withheld[0], item.namespace)}, and the {parent.kind} {name} gives it "
+            "to no namespace by name: allow this one by a selector, or in the annotation "
             f"{HOSTS} of the Namespace"
         )
         return _refused("NotAllowedByListeners", message)
     if not found:
         has = ", ".join(each.listener.hostname or "*" for each in allowed)
-        message = f"no hostname is one of the Gateway {name}: its listeners have {has}"
+        message = f"no hostname is one of the {parent.kind} {name}: its listeners have {has}"
         return _refused("NoMatchingListenerHostname", message)
     return Attachment(tuple(found), ACCEPTED)
 
@@ -98,7 +98,7 @@ def _allows(bound: BoundListener, namespace: str, around: Surroundings) -> bool:
         case From.ALL:
             return True
         case From.SAME:
-            return namespace == bound.gateway.namespace
+            return namespace == bound.owner.namespace
         case From.SELECTOR:
             selector = allowed.selector
             return selector is not None and selects(selector, around.labels(namespace))
@@ -111,11 +111,11 @@ def _gives(bound: BoundListener, host: str, namespace: str, around: Surroundings
 
     `from: All` names no namespace, so it gives none a host that the namespace does not own.
     """
-    return (
+    is_meant = (
         bound.listener.allowed_routes.namespaces.from_ is not From.ALL
-        or namespace == bound.gateway.namespace
-        or around.owns(namespace, host)
+        or namespace == bound.owner.namespace
     )
+    return (is_meant and bound.is_granted) or around.owns(namespace, host)
 
 
 def selects(selector: LabelSelector, labels: Labels) -> bool:

@@ -15,7 +15,7 @@ from istio_config.kinds.gateway_api import (
 from istio_config.kinds.virtual_service import RouteDestination
 from mesh_model.gateway_api._attachment import Attached, attach
 from mesh_model.gateway_api._conditions import Condition
-from mesh_model.gateway_api._listeners import BoundListener
+from mesh_model.gateway_api._listeners import BoundListener, BoundSet
 from mesh_model.gateway_api._mesh_routes import MeshParent, find_mesh_parent, is_mesh_parent
 from mesh_model.gateway_api._surroundings import Grants, Surroundings
 from mesh_model.gateway_api._virtual_services import connection_backends
@@ -24,18 +24,19 @@ from mesh_model.gateway_api.routes._precedence import Entry
 from mesh_model.gateway_api.routes._rules import grpc_entries, http_entries
 
 RouteSpec: TypeAlias = HttpRouteSpec | GrpcRouteSpec | TlsRouteSpec | TcpRouteSpec
-GatewayKey: TypeAlias = tuple[str, str]
-"""Namespace and name."""
+GatewayKey: TypeAlias = tuple[str, str, str]
+"""The kind, Gateway or ListenerSet, namespace and name."""
 
 
 _OTHER = object()
 
 
 class BoundGateways(NamedTuple):
-    """The Gateways that are served here, and those of other classes."""
+    """The Gateways that are served here with their ListenerSets, and those of other classes."""
 
     served: Mapping[GatewayKey, Sequence[BoundListener]]
     others: frozenset[GatewayKey]
+    sets: Sequence[BoundSet] = ()
 
     def find(self, key: GatewayKey) -> object:
         """Return what a Gateway is here: another object if it is not as it was."""
@@ -106,13 +107,14 @@ def _bind(
     if is_mesh_parent(parent):
         service, accepted = find_mesh_parent(parent, item.namespace, around)
         return BoundParent(number, described, accepted, service=service)
-    if (group, kind) != (GROUP, "Gateway"):
+    key = kind, namespace, name
+    if group != GROUP or kind not in ("Gateway", "ListenerSet"):
         message = f"a {kind} of the group {group or 'core'} can't be a parent here"
         return BoundParent(number, described, Condition("Accepted", False, "InvalidKind", message))
-    listeners = gateways.served.get((namespace, name))
+    listeners = gateways.served.get(key)
     if listeners is None:
-        is_ours = (namespace, name) not in gateways.others
-        message = f"there is no Gateway {namespace}/{name}"
+        is_ours = key not in gateways.others
+        message = f"there is no {described}"
         refused = Condition("Accepted", False, "NoMatchingParent", message)
         return BoundParent(number, described, refused, is_ours=is_ours)
     hostnames = spec.hostnames if not isinstance(spec, TcpRouteSpec) else ()

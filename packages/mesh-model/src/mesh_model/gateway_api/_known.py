@@ -17,7 +17,8 @@ from mesh_model.gateway_api._bound_routes import (
     RouteSpec,
     bind_route,
 )
-from mesh_model.gateway_api._listeners import BoundListener, bind_listeners
+from mesh_model.gateway_api._listener_sets import SetsOf, bind_sets
+from mesh_model.gateway_api._listeners import BoundListener, BoundSet, bind_listeners
 from mesh_model.gateway_api._surroundings import Answers, Grants, MeshFacts, Surroundings
 
 ObjectKey: TypeAlias = tuple[str, str, str]
@@ -28,8 +29,10 @@ class KnownGateway(NamedTuple):
     """The listeners of a Gateway, and what they depend on."""
 
     item: ConfigObject
+    sets: Sequence[ConfigObject]
     answers: Answers
     listeners: Sequence[BoundListener]
+    of_sets: Sequence[BoundSet]
 
 
 class KnownRoute(NamedTuple):
@@ -82,20 +85,25 @@ class Known:
         self._facts = facts  # the mesh before is not kept
         return True
 
-    def listeners(self, item: ConfigObject, spec: GatewaySpec) -> Sequence[BoundListener]:
-        """Return the listeners of a Gateway."""
+    def gateway(
+        self, item: ConfigObject, spec: GatewaySpec, sets: Sequence[ConfigObject]
+    ) -> KnownGateway:
+        """Return the listeners of a Gateway, and those of its ListenerSets."""
         known = self._before._gateways.get(_key(item)) if self._before is not None else None
         if (
             known is None
             or known.item is not item
+            or len(known.sets) != len(sets)
+            or any(old is not new for old, new in zip(known.sets, sets, strict=True))
             or not self._same_grants
             or not known.answers.hold_in(self._facts)
         ):
             around = Surroundings(self._facts)
             listeners = bind_listeners(item, spec, around, self.grants)
-            known = KnownGateway(item, around.answers, listeners)
+            of_sets = bind_sets(SetsOf(item, spec, listeners), sets, around, self.grants)
+            known = KnownGateway(item, sets, around.answers, listeners, of_sets)
         self._gateways[_key(item)] = known
-        return known.listeners
+        return known
 
     def route(self, item: ConfigObject, spec: RouteSpec, gateways: BoundGateways) -> BoundRoute:
         """Return a route with its parents."""
@@ -108,7 +116,10 @@ class Known:
             or not known.answers.hold_in(self._facts)
         ):
             around = Surroundings(self._facts)
-            keys = [(each.namespace or item.namespace, each.name) for each in spec.parent_refs]
+            keys = [
+                (each.kind, each.namespace or item.namespace, each.name)
+                for each in spec.parent_refs
+            ]
             bound = bind_route(item, spec, gateways, around, self.grants)
             known = KnownRoute(around.answers, {key: gateways.find(key) for key in keys}, bound)
         self._routes[_key(item)] = known

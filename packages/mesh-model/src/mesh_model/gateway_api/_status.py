@@ -1,12 +1,18 @@
 """The status of each Gateway and each route, in conditions, and the warnings that follow."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from istio_config import ConfigObject
-from istio_config.kinds.gateway_api import CONTROLLER, GatewayClassSpec, GatewaySpec
+from istio_config.kinds.gateway_api import (
+    CONTROLLER,
+    GatewayClassSpec,
+    GatewaySpec,
+    ListenerSetSpec,
+)
 from mesh_configfile import Problem
-from mesh_model.gateway_api._bound_routes import BoundGateways, BoundParent, BoundRoute
+from mesh_model.gateway_api._bound_routes import BoundGateways, BoundParent, BoundRoute, GatewayKey
 from mesh_model.gateway_api._conditions import (
     Condition,
     ListenerStatus,
@@ -41,9 +47,14 @@ def statuses_of(
             accepted = Condition("Accepted", True, "Accepted")
             found.append(ObjectStatus(each.kind, "", each.name, (accepted,)))
         elif isinstance(each.spec, GatewaySpec):
-            listeners = gateways.served.get((each.namespace, each.name))
+            listeners = gateways.served.get((each.kind, each.namespace, each.name))
             if listeners is not None:
                 found.append(_gateway_status(each, listeners, attached))
+    for bound in gateways.sets:
+        status = _gateway_status(bound.item, bound.listeners, attached)
+        if bound.refused is not None:
+            status = status._replace(conditions=(bound.refused, status.conditions[1]))
+        found.append(status)
     return (*found, *of_routes)
 
 
@@ -118,12 +129,14 @@ def warnings_of(
     objects: Sequence[ConfigObject],
     statuses: Sequence[ObjectStatus],
     routes: Sequence[BoundRoute],
+    others: AbstractSet[GatewayKey],
 ) -> Iterator[Problem]:
     """Yield what is not as configured, with the file and the field of each."""
     stated = {(each.kind, each.namespace, each.name): each for each in statuses}
     for item in objects:
         each = stated.get((item.kind, item.namespace, item.name))
         if each is not None:
+            yield from _set_warnings(item, each)
             yield from _listener_warnings(item, each)
             yield from _parent_warnings(item, each)
     for route in routes:
@@ -137,6 +150,17 @@ def warnings_of(
                 f"the class {item.spec.gateway_class_name} is not of {CONTROLLER}: "
                 "the Gateway is accepted and has no effect",
             )
+        elif isinstance(item.spec, ListenerSetSpec) and key not in (*stated, *others):
+            parent = item.spec.parent_ref
+            name = f"{parent.namespace or item.namespace}/{parent.name}"
+            yield item.problem(("spec", "parentRef"), f"there is no Gateway {name}")
+
+
+def _set_warnings(item: ConfigObject, status: ObjectStatus) -> Iterator[Problem]:
+    if isinstance(item.spec, ListenerSetSpec):
+        for each in unmet(status.conditions):
+            if each.reason == "NotAllowed":
+                yield item.problem(("spec", "parentRef"), f"{each.message} ({each.reason})")
 
 
 def _listener_warnings(item: ConfigObject, status: ObjectStatus) -> Iterator[Problem]:

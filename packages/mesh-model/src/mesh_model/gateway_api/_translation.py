@@ -18,6 +18,7 @@ from istio_config.kinds.gateway_api import (
     GatewaySpec,
     GrpcRouteSpec,
     HttpRouteSpec,
+    ListenerSetSpec,
     TcpRouteSpec,
     TlsRouteSpec,
 )
@@ -26,7 +27,7 @@ from mesh_configfile import Problem
 from mesh_model._services import Service
 from mesh_model._visibility import HostOwners
 from mesh_model.gateway_api._backend_policies import applied
-from mesh_model.gateway_api._bound_routes import BoundGateways, BoundRoute
+from mesh_model.gateway_api._bound_routes import BoundGateways, BoundRoute, GatewayKey
 from mesh_model.gateway_api._conditions import ObjectStatus
 from mesh_model.gateway_api._http_tables import (
     HttpAttached,
@@ -34,7 +35,8 @@ from mesh_model.gateway_api._http_tables import (
     without_mixed_kinds,
 )
 from mesh_model.gateway_api._known import Known
-from mesh_model.gateway_api._listeners import BoundListener, server_object
+from mesh_model.gateway_api._listener_sets import is_set_of
+from mesh_model.gateway_api._listeners import BoundListener, BoundSet, server_object
 from mesh_model.gateway_api._mesh_routes import MeshAttached, mesh_virtual_services
 from mesh_model.gateway_api._status import Refused, statuses_of, warnings_of
 from mesh_model.gateway_api._surroundings import Grants, MeshFacts
@@ -134,7 +136,7 @@ def _translated(
         destination_rules=_kept(policies.rules, before.destination_rules),
         statuses=(*statuses, *policies.statuses),
         warnings=(
-            *warnings_of(objects, statuses, routes),
+            *warnings_of(objects, statuses, routes, gateways.others),
             *(
                 item.problem(bad.path, f"{bad.message} ({bad.reason})")
                 for item, bad in policies.bad
@@ -153,16 +155,25 @@ def _bound_gateways(objects: Sequence[ConfigObject], known: Known) -> BoundGatew
         for each in objects
         if isinstance(each.spec, GatewayClassSpec)
     }
-    served: dict[tuple[str, str], Sequence[BoundListener]] = {}
-    others: set[tuple[str, str]] = set()
+    served: dict[GatewayKey, Sequence[BoundListener]] = {}
+    others: set[GatewayKey] = set()
+    sets: list[BoundSet] = []
+    all_sets = [each for each in objects if isinstance(each.spec, ListenerSetSpec)]
     for each in objects:
         if isinstance(each.spec, GatewaySpec):
-            key = each.namespace, each.name
+            own = tuple(one for one in all_sets if is_set_of(each, one))
             if classes.get(each.spec.gateway_class_name) == CONTROLLER:
-                served[key] = known.listeners(each, each.spec)
+                bound = known.gateway(each, each.spec, own)
+                served[_key(each)] = bound.listeners
+                served |= {_key(one.item): one.listeners for one in bound.of_sets}
+                sets += bound.of_sets
             else:
-                others.add(key)
-    return BoundGateways(served, frozenset(others))
+                others |= {_key(one) for one in (each, *own)}
+    return BoundGateways(served, frozenset(others), sets)
+
+
+def _key(item: ConfigObject) -> GatewayKey:
+    return item.kind, item.namespace, item.name
 
 
 def _http_attached(routes: Iterable[BoundRoute]) -> Iterator[HttpAttached]:

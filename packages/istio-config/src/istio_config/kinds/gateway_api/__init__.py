@@ -46,6 +46,7 @@ from istio_config.kinds.gateway_api._http_route import (
     PathMatch,
     PathType,
 )
+from istio_config.kinds.gateway_api._listener_set import LISTENER_SET, ListenerSetSpec
 from istio_config.kinds.gateway_api._listeners import (
     HTTP,
     HTTPS,
@@ -78,6 +79,7 @@ GATEWAY_API_KINDS: tuple[Kind[Any], ...] = (
     TCP_ROUTE,
     REFERENCE_GRANT,
     BACKEND_TLS_POLICY,
+    LISTENER_SET,
 )
 """The kinds of the Gateway API that have an effect."""
 
@@ -110,6 +112,7 @@ __all__ = [
     "ISTIO",
     "LabelSelector",
     "Listener",
+    "ListenerSetSpec",
     "LocalReference",
     "MatchType",
     "MethodMatch",

@@ -12,12 +12,13 @@ from istio_config.kinds.fields import Labels, SpecFields, Text, Unchecked
 from istio_config.kinds.gateway_api._gateway_class import ParametersReference
 from istio_config.kinds.gateway_api._listeners import (
     From,
-    LabelSelector,
     Listener,
-    listener_mistakes,
-    listener_warnings,
+    RouteNamespaces,
+    listeners_mistakes,
+    listeners_warnings,
+    namespace_mistakes,
 )
-from istio_config.kinds.gateway_api._names import GROUP, wrong_hostname, wrong_section_name
+from istio_config.kinds.gateway_api._names import GROUP, wrong_hostname
 from istio_config.kinds.gateway_api._references import ObjectReference
 from istio_config.kinds.kind import Kind
 from istio_config.kinds.metadata import Metadata
@@ -39,17 +40,10 @@ class Infrastructure(SpecFields, frozen=True):
     parameters_ref: ParametersReference | None = None
 
 
-class ListenerNamespaces(SpecFields, frozen=True):
-    """The namespaces whose ListenerSets may attach."""
-
-    from_: From = From.NONE
-    selector: LabelSelector | None = None
-
-
 class AllowedListeners(SpecFields, frozen=True):
     """The ListenerSets that may attach."""
 
-    namespaces: ListenerNamespaces = ListenerNamespaces()
+    namespaces: RouteNamespaces = RouteNamespaces(from_=From.NONE)
 
 
 class BackendTls(SpecFields, frozen=True):
@@ -76,7 +70,7 @@ class GatewaySpec(SpecFields, frozen=True):
     """A gateway: its class, its listeners, and which routers serve it."""
 
     gateway_class_name: Text
-    listeners: tuple[Listener, ...]
+    listeners: tuple[Listener, ...] = ()
     addresses: tuple[GatewayAddress, ...] = ()
     infrastructure: Infrastructure | None = None
     backend_tls: BackendTls | None = msgspec.field(default=None, name="backendTLS")
@@ -85,37 +79,16 @@ class GatewaySpec(SpecFields, frozen=True):
     default_scope: str = "None"
 
 
-_MOST_LISTENERS = 64
 _MOST_ADDRESSES = 16
 _UNSUPPORTED = "is not supported here; remove it"
 
 
 def _mistakes(spec: GatewaySpec, _metadata: Metadata) -> Iterator[Finding]:
-    if not 1 <= len(spec.listeners) <= _MOST_LISTENERS:
-        yield (
-            ("listeners",),
-            f"must have 1 to {_MOST_LISTENERS} entries, it has {len(spec.listeners)}",
-        )
-    names: set[str] = set()
-    distinct: dict[tuple[int, str, str], str] = {}
-    for index, each in enumerate(spec.listeners):
-        path = ("listeners", index)
-        if text := wrong_section_name(each.name):
-            yield (*path, "name"), text
-        if each.name in names:
-            yield (*path, "name"), f'the name "{each.name}" is given twice'
-        names.add(each.name)
-        key = each.port, each.protocol, each.hostname or ""
-        other = distinct.setdefault(key, each.name)
-        if other != each.name:
-            yield (
-                path,
-                (
-                    f"has the port, the protocol and the hostname of the listener {other}; "
-                    "keep one, or give it another of the three"
-                ),
-            )
-        yield from listener_mistakes(each, path)
+    allowed = spec.allowed_listeners
+    allows_sets = allowed is not None and allowed.namespaces.from_ is not From.NONE
+    yield from listeners_mistakes(spec.listeners, least=0 if allows_sets else 1)
+    if allowed is not None:
+        yield from namespace_mistakes(allowed.namespaces, ("allowedListeners", "namespaces"))
     yield from _address_mistakes(spec.addresses)
     yield from _unsupported_mistakes(spec)
 
@@ -147,9 +120,6 @@ def _unsupported_mistakes(spec: GatewaySpec) -> Iterator[Finding]:
 def _lacks(spec: GatewaySpec, _metadata: Metadata) -> Iterator[Finding]:
     if spec.default_scope != "None":
         yield ("defaultScope",), "a default Gateway is not supported yet"
-    allowed = spec.allowed_listeners
-    if allowed is not None and allowed.namespaces.from_ is not From.NONE:
-        yield ("allowedListeners",), "ListenerSet is not supported yet"
 
 
 def _warnings(spec: GatewaySpec, _metadata: Metadata) -> Iterator[Finding]:
@@ -169,14 +139,7 @@ def _warnings(spec: GatewaySpec, _metadata: Metadata) -> Iterator[Finding]:
                 ("addresses", index, "type"),
                 f'"{each.type}" is not supported here: it has no effect; use Hostname',
             )
-    for index, listener in enumerate(spec.listeners):
-        yield from listener_warnings(listener, ("listeners", index))
-        allowed = listener.allowed_routes.namespaces
-        if allowed.selector is not None and allowed.from_ is not From.SELECTOR:
-            yield (
-                ("listeners", index, "allowedRoutes", "namespaces", "selector"),
-                f"has no effect: from is {allowed.from_.value}, not Selector",
-            )
+    yield from listeners_warnings(spec.listeners)
 
 
 GATEWAY = Kind(

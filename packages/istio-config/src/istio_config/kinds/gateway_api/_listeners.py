@@ -4,13 +4,19 @@ Source: the Gateway API, v1.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 
 import msgspec
 
 from istio_config.kinds.fields import Labels, PortNumber, SpecFields, Text
-from istio_config.kinds.gateway_api._names import GROUP, wrong_group, wrong_hostname, wrong_kind
+from istio_config.kinds.gateway_api._names import (
+    GROUP,
+    wrong_group,
+    wrong_hostname,
+    wrong_kind,
+    wrong_section_name,
+)
 from istio_config.kinds.gateway_api._references import ObjectReference, object_reference_mistakes
 from mesh_configfile import FieldPath
 from mesh_configfile.shapes import Finding
@@ -128,7 +134,39 @@ _TERMINATE_MODES = ("SIMPLE", "MUTUAL", "ISTIO_MUTUAL")
 _INSTEAD = f"with {TLS_TERMINATE_MODE}: MUTUAL in tls.options, the Secret's ca.crt validates"
 
 
-def listener_mistakes(listener: Listener, path: FieldPath) -> Iterator[Finding]:
+_MOST_LISTENERS = 64
+
+
+def listeners_mistakes(listeners: Sequence[Listener], *, least: int) -> Iterator[Finding]:
+    """Yield what is wrong with the listeners of an object; least: how many it must have."""
+    if not least <= len(listeners) <= _MOST_LISTENERS:
+        yield (
+            ("listeners",),
+            f"must have {least} to {_MOST_LISTENERS} entries, it has {len(listeners)}",
+        )
+    names: set[str] = set()
+    distinct: dict[tuple[int, str, str], str] = {}
+    for index, each in enumerate(listeners):
+        path: FieldPath = ("listeners", index)
+        if text := wrong_section_name(each.name):
+            yield (*path, "name"), text
+        if each.name in names:
+            yield (*path, "name"), f'the name "{each.name}" is given twice'
+        names.add(each.name)
+        key = each.port, each.protocol, each.hostname or ""
+        other = distinct.setdefault(key, each.name)
+        if other != each.name:
+            yield (
+                path,
+                (
+                    f"has the port, the protocol and the hostname of the listener {other}; "
+                    "keep one, or give it another of the three"
+                ),
+            )
+        yield from _listener_mistakes(each, path)
+
+
+def _listener_mistakes(listener: Listener, path: FieldPath) -> Iterator[Finding]:
     protocol = listener.protocol
     if not _PROTOCOL.fullmatch(protocol) or len(protocol) > 255:
         yield (
@@ -144,7 +182,20 @@ def listener_mistakes(listener: Listener, path: FieldPath) -> Iterator[Finding]:
     yield from _allowed_route_mistakes(listener.allowed_routes, (*path, "allowedRoutes"))
 
 
-def listener_warnings(listener: Listener, path: FieldPath) -> Iterator[Finding]:
+def listeners_warnings(listeners: Sequence[Listener]) -> Iterator[Finding]:
+    """Yield what is probably not meant in the listeners of an object."""
+    for index, listener in enumerate(listeners):
+        path: FieldPath = ("listeners", index)
+        yield from _listener_warnings(listener, path)
+        allowed = listener.allowed_routes.namespaces
+        if allowed.selector is not None and allowed.from_ is not From.SELECTOR:
+            yield (
+                (*path, "allowedRoutes", "namespaces", "selector"),
+                f"has no effect: from is {allowed.from_.value}, not Selector",
+            )
+
+
+def _listener_warnings(listener: Listener, path: FieldPath) -> Iterator[Finding]:
     """Yield that a listener has a protocol that no router here speaks."""
     if listener.protocol in PROTOCOLS:
         return
@@ -199,9 +250,7 @@ def _option_mistakes(tls: ListenerTls, path: FieldPath) -> Iterator[Finding]:
 
 
 def _allowed_route_mistakes(allowed: AllowedRoutes, path: FieldPath) -> Iterator[Finding]:
-    namespaces = allowed.namespaces
-    if namespaces.from_ is From.SELECTOR and namespaces.selector is None:
-        yield (*path, "namespaces"), "from Selector needs a selector"
+    yield from namespace_mistakes(allowed.namespaces, (*path, "namespaces"))
     if len(allowed.kinds) > 8:
         yield (*path, "kinds"), "more than 8 entries"
     for index, each in enumerate(allowed.kinds):
@@ -209,9 +258,15 @@ def _allowed_route_mistakes(allowed: AllowedRoutes, path: FieldPath) -> Iterator
             yield (*path, "kinds", index, "group"), text
         if text := wrong_kind(each.kind):
             yield (*path, "kinds", index, "kind"), text
+
+
+def namespace_mistakes(namespaces: RouteNamespaces, path: FieldPath) -> Iterator[Finding]:
+    """Yield what is wrong with the namespaces from which objects may attach."""
+    if namespaces.from_ is From.SELECTOR and namespaces.selector is None:
+        yield path, "from Selector needs a selector"
     expressions = namespaces.selector.match_expressions if namespaces.selector is not None else ()
     for index, each_of in enumerate(expressions):
-        here = (*path, "namespaces", "selector", "matchExpressions", index, "values")
+        here = (*path, "selector", "matchExpressions", index, "values")
         needs_values = each_of.operator in (Operator.IN, Operator.NOT_IN)
         if needs_values and not each_of.values:
             yield here, f"is missing: the operator {each_of.operator.value} needs values"
