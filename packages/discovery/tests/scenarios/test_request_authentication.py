@@ -83,6 +83,32 @@ async def test_wrong_tokens_are_refused_and_missing_ones_are_for_policies_to_ref
     assert await statuses(listed, one, none, good) == [200, 200, 403, 403]
 
 
+async def test_a_required_token_can_not_be_missing(scene: Scene) -> None:
+    """Scenario 59, with `presence`."""
+    found = await guarded_service(scene)
+    first, second = Issuer("https://a.example"), Issuer("https://b.example")
+    required = ", presence: REQUIRED"
+    elsewhere = "fromHeaders: [{name: x-second}]"
+    of_first, of_second = first.token(), second.token()
+
+    async def status(token: str | None, other: str | None = None) -> int:
+        headers = {} if other is None else {"x_second": other}
+        return (await asked(found, token, **headers)).status
+
+    await scene.apply(tokens=authentication(first.rule(required), second.rule(f", {elsewhere}")))
+    assert [await status(None), await status(None, of_second)] == [401, 401]
+    assert [await status(of_first), await status(of_first, of_second)] == [200, 200]
+
+    await scene.apply(
+        tokens=authentication(first.rule(required), second.rule(f"{required}, {elsewhere}"))
+    )
+    assert [await status(of_first), await status(None, of_second)] == [401, 401]
+    assert await status(of_first, of_second) == 200
+
+    await scene.apply(tokens=authentication(first.rule(required), second.rule()))
+    assert [await status(of_first), await status(of_second)] == [200, 401]
+
+
 async def test_the_first_of_several_issuers_counts_and_claims_reach_the_application(
     scene: Scene,
 ) -> None:

@@ -265,6 +265,10 @@ MISTAKES: list[tuple[dict[str, Any], list[tuple[str, str]]]] = [
         ],
     ),
     (
+        policy("loadBalancer: {simple: RANDOM, backendUtilization: {}}"),
+        [("trafficPolicy.loadBalancer.backendUtilization", "can't stand beside simple")],
+    ),
+    (
         policy("tls: {mode: MUTUAL}"),
         [
             ("trafficPolicy.tls", "needs the field clientCertificate"),
@@ -341,6 +345,10 @@ WARNINGS: list[tuple[dict[str, Any], list[tuple[str, str]]]] = [
     (
         policy("loadBalancer: {zoneAwareLbSetting: {minClusterSize: 3}}"),
         [("trafficPolicy.loadBalancer.zoneAwareLbSetting", "regions come before others")],
+    ),
+    (
+        policy("loadBalancer: {backendUtilization: {weightUpdatePeriod: 2s}}"),
+        [("trafficPolicy.loadBalancer.backendUtilization", "is not supported")],
     ),
     (
         policy("retryBudget: {budgetInterval: 1s}"),

@@ -60,6 +60,7 @@ servers:
     minProtocolVersion: TLSV1_2
     maxProtocolVersion: TLSV1_3
     cipherSuites: [ECDHE-RSA-AES128-GCM-SHA256]
+    ecdhCurves: [X25519MLKEM768]
 - port: {number: 8443, name: tls, protocol: TLS}
   bind: 127.0.0.1
   hosts: ["*.local"]
@@ -213,6 +214,7 @@ WARNINGS: list[tuple[dict[str, Any], str, str]] = [
         "AUTO_PASSTHROUGH",
     ),
     (server(HTTPS, {**SECRET, "cipherSuites": ["X"]}), "servers[0].tls.cipherSuites[0]", "known"),
+    (server(HTTPS, {**SECRET, "ecdhCurves": ["X"]}), "servers[0].tls.ecdhCurves[0]", "P-256"),
     (
         server(HTTPS, {**SECRET, "cipherSuites": ["AES128-SHA", "AES128-SHA"]}),
         "servers[0].tls.cipherSuites[1]",

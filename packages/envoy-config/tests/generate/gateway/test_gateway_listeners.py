@@ -148,6 +148,7 @@ def test_versions_ciphers_and_hashes_are_as_given_or_the_meshs(model_of: Build) 
                 minProtocolVersion="TLSV1_2",
                 maxProtocolVersion="TLSV1_3",
                 cipherSuites=["NONSENSE", "AES128-SHA", "AES128-SHA"],
+                ecdhCurves=["NONSENSE", "X25519", "X25519"],
                 verifyCertificateSpki=[SPKI],
                 verifyCertificateHash=[HASH],
                 insecureSkipVerify=True,
@@ -159,6 +160,7 @@ def test_versions_ciphers_and_hashes_are_as_given_or_the_meshs(model_of: Build) 
         "tls_minimum_protocol_version": "TLSv1_2",
         "tls_maximum_protocol_version": "TLSv1_3",
         "cipher_suites": ["AES128-SHA"],
+        "ecdh_curves": ["X25519"],
     }
     assert validation(context)[1] == {
         "verify_certificate_spki": [SPKI],

@@ -86,5 +86,32 @@ def test_token_is_right_for_one_of_several_issuers_or_wrong_for_none() -> None:
     }
 
 
+REQUIRED = "REQUIRED"
+
+
+def test_a_required_token_is_right() -> None:
+    (rule,) = filter_of({"issuer": "a", "presence": REQUIRED})["rules"]
+    assert rule["requires"] == {"providerName": "origins-0"}
+
+
+def test_required_tokens_are_all_right_and_others_do_not_matter() -> None:
+    rules: Any = [
+        {"issuer": "a", "presence": REQUIRED},
+        {"issuer": "b"},
+        {"issuer": "c", "presence": REQUIRED},
+    ]
+    (rule,) = filter_of(*rules)["rules"]
+    others = {"requirements": [{"providerName": "origins-1"}, {"allowMissingOrFailed": {}}]}
+    assert rule["requires"] == {
+        "requiresAll": {
+            "requirements": [
+                {"providerName": "origins-0"},
+                {"providerName": "origins-2"},
+                {"requiresAny": others},
+            ]
+        }
+    }
+
+
 def test_without_issuers_there_is_no_filter() -> None:
     assert token_filters(NO_TOKENS, at_gateway=False) == ()

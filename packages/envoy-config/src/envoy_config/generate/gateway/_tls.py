@@ -22,6 +22,7 @@ from envoy_config.generate._secret_references import (
 from istio_config.addresses import is_ip
 from istio_config.kinds.gateway import (
     CIPHERS,
+    CURVES,
     MOST_CERTIFICATES,
     ServerTlsSettings,
     TlsMode,
@@ -168,5 +169,6 @@ def _params(tls: ServerTlsSettings, defaults: MeshTls) -> common_pb2.TlsParamete
         params.tls_maximum_protocol_version = _VERSIONS[tls.max_protocol_version]
     given = tls.cipher_suites or defaults.cipher_suites
     params.cipher_suites.extend(dict.fromkeys(each for each in given if each in CIPHERS))
-    params.ecdh_curves.extend(defaults.ecdh_curves)
+    curves = tls.ecdh_curves or defaults.ecdh_curves
+    params.ecdh_curves.extend(dict.fromkeys(each for each in curves if each in CURVES))
     return params if params.ByteSize() else None

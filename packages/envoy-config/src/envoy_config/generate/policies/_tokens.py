@@ -1,7 +1,8 @@
 """The filter that checks the tokens of requests (`jwt_authn`).
 
 A request without a token passes, one with a right token of any issuer too, one with wrong tokens
-alone does not. What a right one says is found by policies in the metadata of the filter.
+alone does not. Where rules require tokens, a request needs a right one of each of them. What a
+right one says is found by policies in the metadata of the filter.
 """
 
 from collections.abc import Sequence
@@ -16,6 +17,7 @@ from envoy_config.generate._messages import (
     route_components_pb2,
 )
 from envoy_config.plan.policies._tokens import Issuer, Tokens
+from istio_config.kinds.request_authentication import Presence
 
 TOKEN_FILTER = "envoy.filters.http.jwt_authn"  # noqa: S105 - the name of a filter
 PAYLOAD = "payload"
@@ -38,7 +40,8 @@ def token_filters(
         for index, each in enumerate(tokens.issuers)
     }
     rule = jwt_pb2.RequirementRule(
-        match=route_components_pb2.RouteMatch(prefix="/"), requires=_requirement(list(providers))
+        match=route_components_pb2.RouteMatch(prefix="/"),
+        requires=_requirement(list(providers), tokens.issuers),
     )
     config = jwt_pb2.JwtAuthentication(
         providers=providers, rules=[rule], bypass_cors_preflight=True
@@ -72,9 +75,26 @@ def _provider(issuer: Issuer, *, at_gateway: bool) -> jwt_pb2.JwtProvider:
     )
 
 
-def _requirement(providers: Sequence[str]) -> jwt_pb2.JwtRequirement:
+def _requirement(providers: Sequence[str], issuers: Sequence[Issuer]) -> jwt_pb2.JwtRequirement:
+    """Require the tokens that have to be there; without such rules, see `_if_present`."""
+    required, optional = list[_Requirement](), list[_Requirement]()
+    for name, issuer in zip(providers, issuers, strict=True):
+        is_required = issuer.rule.presence is Presence.REQUIRED
+        (required if is_required else optional).append(_Requirement(provider_name=name))
+    if not required:
+        return _if_present(optional)
+    if optional:
+        # Wrong tokens beside a right one do not matter, as without `presence`. So the token of a
+        # required rule may stand in the header in which an optional one looks for its own.
+        whatever = _Requirement(allow_missing_or_failed=empty_pb2.Empty())
+        required.append(_any(*optional, whatever))
+    if len(required) == 1:
+        return required[0]
+    return _Requirement(requires_all=jwt_pb2.JwtRequirementAndList(requirements=required))
+
+
+def _if_present(each: Sequence[jwt_pb2.JwtRequirement]) -> jwt_pb2.JwtRequirement:
     """Require that a token, if there are any, is right for one of these providers."""
-    each = [_Requirement(provider_name=name) for name in providers]
     if len(each) == 1:
         return _any(each[0], _missing())
     none_wrong = _Requirement(

@@ -16,7 +16,7 @@ from istio_config.kinds.destination_rule._locality import (
     locality_mistakes,
     zone_aware_mistakes,
 )
-from istio_config.kinds.fields import SpecFields
+from istio_config.kinds.fields import SpecFields, Text
 from mesh_configfile import Duration
 from mesh_configfile.shapes import Finding
 
@@ -84,11 +84,22 @@ class Warmup(SpecFields, frozen=True):
     aggression: float | None = None
 
 
+class BackendUtilization(SpecFields, frozen=True):
+    """The load that endpoints report themselves (ORCA), as their weights."""
+
+    weight_stabilization_period: Duration | None = None
+    weight_expiration_period: Duration | None = None
+    weight_update_period: Duration | None = None
+    error_utilization_penalty_percent: Annotated[int, msgspec.Meta(ge=0, le=2**32 - 1)] = 0
+    metric_names_for_computing_utilization: tuple[Text, ...] = ()
+
+
 class LoadBalancer(SpecFields, frozen=True):
     """How one of a service's endpoints is chosen."""
 
     simple: SimpleLb | None = None
     consistent_hash: ConsistentHash | None = None
+    backend_utilization: BackendUtilization | None = None
     locality_lb_setting: LocalityLbSetting | None = None
     zone_aware_lb_setting: ZoneAwareLbSetting | None = None
     warmup_duration_secs: Duration | None = None
@@ -107,6 +118,10 @@ def load_balancer_mistakes(balancer: LoadBalancer) -> Iterator[Finding]:
     hashing = balancer.consistent_hash
     if balancer.simple is not None and hashing is not None:
         yield ("simple",), "can't stand beside consistentHash: keep one of the two"
+    if balancer.backend_utilization is not None and (
+        balancer.simple is not None or hashing is not None
+    ):
+        yield ("backendUtilization",), "can't stand beside simple or consistentHash: keep one"
     if hashing is not None:
         for path, message in _hash_mistakes(hashing):
             yield ("consistentHash", *path), message
@@ -123,6 +138,11 @@ def load_balancer_warnings(balancer: LoadBalancer) -> Iterator[Finding]:
     """Yield the settings of a load balancer that are deprecated, or have no effect."""
     if balancer.simple is SimpleLb.LEAST_CONN:
         yield ("simple",), "LEAST_CONN is deprecated; use LEAST_REQUEST, which is the same"
+    if balancer.backend_utilization is not None:
+        yield (
+            ("backendUtilization",),
+            "is not supported: endpoints are chosen by LEAST_REQUEST, whatever load they report",
+        )
     hashing = balancer.consistent_hash
     if hashing is not None:
         if hashing.minimum_ring_size:

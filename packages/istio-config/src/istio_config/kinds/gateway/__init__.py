@@ -4,6 +4,7 @@ from istio_config.kinds.gateway._hosts import ServerHost, parse_server_host
 from istio_config.kinds.gateway._kind import GATEWAY, GatewaySpec, Server, ServerPort
 from istio_config.kinds.gateway._server_tls import (
     CIPHERS,
+    CURVES,
     MOST_CERTIFICATES,
     ServerTlsSettings,
     TlsMode,
@@ -13,6 +14,7 @@ from istio_config.kinds.gateway._server_tls import (
 
 __all__ = [
     "CIPHERS",
+    "CURVES",
     "GATEWAY",
     "GatewaySpec",
     "MOST_CERTIFICATES",

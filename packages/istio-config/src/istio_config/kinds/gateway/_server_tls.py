@@ -73,6 +73,7 @@ class ServerTlsSettings(SpecFields, frozen=True):
     min_protocol_version: TlsProtocol = TlsProtocol.TLS_AUTO
     max_protocol_version: TlsProtocol = TlsProtocol.TLS_AUTO
     cipher_suites: tuple[Text, ...] = ()
+    ecdh_curves: tuple[Text, ...] = ()
     insecure_skip_verify: bool = False
 
     @property
@@ -105,6 +106,8 @@ CIPHERS = frozenset(
     }
 )
 """The cipher suites below TLS 1.3 that Envoy knows."""
+CURVES = ("P-256", "P-384", "P-521", "X25519", "X25519MLKEM768")
+"""The curves that BoringSSL, Envoy's TLS library, has, of those in use."""
 MOST_CERTIFICATES = 2
 """Istio's bound on certificates of one server: one with an RSA key, one with an ECDSA key."""
 _HASH = re.compile(r"(?:[0-9a-fA-F]{2}:?){31}[0-9a-fA-F]{2}")
@@ -270,3 +273,9 @@ def _cipher_warnings(tls: ServerTlsSettings) -> Iterator[Finding]:
         elif cipher in seen:
             yield ("cipherSuites", index), f'"{cipher}" stands there twice'
         seen.add(cipher)
+    for index, curve in enumerate(tls.ecdh_curves):
+        if curve not in CURVES:  # Envoy refuses the listener for one
+            yield (
+                ("ecdhCurves", index),
+                f'"{curve}" is not known to Envoy, and is left out; known: {", ".join(CURVES)}',
+            )

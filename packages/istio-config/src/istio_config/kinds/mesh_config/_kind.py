@@ -16,7 +16,7 @@ from istio_config.kinds.destination_rule import (
     outlier_detection_mistakes,
 )
 from istio_config.kinds.formats import OF_LOGS, format_mistake
-from istio_config.kinds.gateway import CIPHERS
+from istio_config.kinds.gateway import CIPHERS, CURVES
 from istio_config.kinds.kind import Kind
 from istio_config.kinds.mesh_config._proxy_config import proxy_config_mistakes
 from istio_config.kinds.mesh_config._spec import LogEncoding, MeshConfigSpec, MeshTls
@@ -42,9 +42,6 @@ STAT_NAME_PARTS = (
     "%SUBSET_NAME%",
 )
 """The placeholders in `inboundClusterStatName` and `outboundClusterStatName`."""
-
-CURVES = ("P-256", "P-384", "P-521", "X25519", "X25519MLKEM768")
-"""The curves that BoringSSL, Envoy's TLS library, has, of those in use."""
 
 
 def _mistakes(spec: MeshConfigSpec, metadata: Metadata) -> Iterator[Finding]:

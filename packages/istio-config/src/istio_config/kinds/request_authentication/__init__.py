@@ -5,6 +5,7 @@ from istio_config.kinds.request_authentication._kind import (
     MOST_PATIENCE_S,
     REQUEST_AUTHENTICATION,
     JwtRule,
+    Presence,
     RequestAuthenticationSpec,
 )
 
@@ -12,6 +13,7 @@ __all__ = [
     "JwtRule",
     "KeySetError",
     "MOST_PATIENCE_S",
+    "Presence",
     "REQUEST_AUTHENTICATION",
     "RequestAuthenticationSpec",
     "check_key_set",

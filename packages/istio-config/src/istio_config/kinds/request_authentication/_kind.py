@@ -4,6 +4,7 @@ Source: Istio's API, security/v1, and its validation.
 """
 
 from collections.abc import Iterator
+from enum import StrEnum
 from urllib.parse import urlsplit
 
 from istio_config.kinds.checks import (
@@ -50,6 +51,13 @@ class ClaimToHeader(SpecFields, frozen=True):
     claim: str = ""
 
 
+class Presence(StrEnum):
+    """Whether a request needs a token of a rule."""
+
+    OPTIONAL = "OPTIONAL"
+    REQUIRED = "REQUIRED"
+
+
 class JwtRule(SpecFields, frozen=True):
     """The tokens of one issuer, and what becomes of them."""
 
@@ -70,10 +78,14 @@ class JwtRule(SpecFields, frozen=True):
     """For fetching the key set."""
     space_delimited_claims: tuple[str, ...] = ()
     """Claims that hold several values in one text, beside `scope` and `permission`."""
+    presence: Presence = Presence.OPTIONAL
 
 
 class RequestAuthenticationSpec(SpecFields, frozen=True):
-    """The tokens that workloads validate. A wrong one is refused, a missing one is not."""
+    """The tokens that workloads validate.
+
+    A wrong one is refused, and so is a missing one that a rule requires.
+    """
 
     selector: WorkloadSelector | None = None
     target_ref: TargetRef | None = None

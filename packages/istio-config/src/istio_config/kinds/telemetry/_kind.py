@@ -77,6 +77,7 @@ class Tracing(SpecFields, frozen=True):
     custom_tags: dict[str, CustomTag] = msgspec.field(default_factory=dict)
     use_request_id_for_trace_sampling: bool | None = None
     enable_istio_tags: bool | None = None
+    disable_context_propagation: bool | None = None
 
 
 class LogFilter(SpecFields, frozen=True):
@@ -143,6 +144,11 @@ def _warnings(spec: TelemetrySpec, _metadata: Metadata) -> Iterator[Finding]:
             yield (
                 ("tracing", index, "providers"),
                 "names several providers: spans go to the first alone",
+            )
+        if tracing.disable_context_propagation:
+            yield (
+                ("tracing", index, "disableContextPropagation"),
+                "is not supported: the headers of a trace are sent on",
             )
     for index, metrics in enumerate(spec.metrics):
         yield from metrics_warnings(metrics, ("metrics", index))
