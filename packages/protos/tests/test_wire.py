@@ -6,6 +6,7 @@ from mesh_protos.ca_pb2 import IstioCertificateRequest, IstioCertificateResponse
 from mesh_protos.health_pb2 import HealthInformation
 from mesh_protos.nds_pb2 import NameTable
 from mesh_protos.proxy_config_pb2 import ProxyConfig
+from mesh_protos.stats_scope_pb2 import Scope, StatsLoggerScope
 
 
 def test_certificate_request_has_istios_field_numbers() -> None:
@@ -75,3 +76,15 @@ def test_type_urls_of_envoys_messages_exist_in_xds_protos() -> None:
         (TypedExtensionConfig, type_urls.EXTENSION_CONFIG),
     ):
         assert url == f"type.googleapis.com/{message.DESCRIPTOR.full_name}"
+
+
+def test_the_scope_of_statistics_has_envoys_field_numbers() -> None:
+    scope = Scope(enable_eviction=True, prefix="p", sharing_name="s")
+    scope.max_counters.value = 1
+    scope.max_gauges.value = 2
+    scope.max_histograms.value = 3
+    assert StatsLoggerScope(stats_scope=scope).SerializeToString(deterministic=True) == (
+        b"\x32\x14"  # 6: stats_scope
+        b"\x0a\x02\x08\x01\x12\x02\x08\x02\x1a\x02\x08\x03"  # 1 to 3: the bounds
+        b"\x20\x01\x2a\x01p\x32\x01s"  # 4: enable_eviction, 5: prefix, 6: sharing_name
+    )

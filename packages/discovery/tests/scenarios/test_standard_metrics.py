@@ -196,3 +196,114 @@ async def test_both_sides_count_a_connection_with_each_tag(scene: Scene) -> None
             assert at_client.value == at_server.value == 1
     assert (await counted(found.server, BYTES[0])).value == len(said)
     assert (await counted(found.server, BYTES[1])).value == len(b"hello\n")
+
+
+TELEMETRY = """\
+apiVersion: telemetry.istio.io/v1
+kind: Telemetry
+metadata: {name: metrics, namespace: istio-system}
+spec:
+  metrics:
+  - overrides:
+    - match: {metric: REQUEST_SIZE}
+      disabled: true
+    - match: {mode: SERVER}
+      tagOverrides:
+        source_cluster: {operation: REMOVE}
+        request_method: {value: request.method}
+        own_app: {value: "node.metadata['LABELS']['app']"}
+        text: {value: "'100%'"}
+"""
+
+
+async def test_telemetry_switches_metrics_off_and_changes_tags(scene: Scene) -> None:
+    found = await pair(scene)
+    await scene.apply(telemetry=TELEMETRY)
+
+    async def both_draining() -> int:
+        pattern = "listener_manager.total_.*_draining"
+        counts = [await each.stats(pattern) for each in found]
+        return sum(sum(each.values()) for each in counts)
+
+    await eventually(both_draining, wanted=0, what="the end of listeners as they were")
+    assert (await found.client.get("http://s.b/")).status == 200
+
+    at_client = await counted(found.client, REQUESTS[0])
+    assert at_client.tags["source_cluster"] == "east"
+    assert "request_method" not in at_client.tags
+    at_server = await counted(found.server, REQUESTS[0])
+    changed = {"request_method": "GET", "own_app": "shop", "text": "100%"}
+    assert changed.items() <= at_server.tags.items()
+    assert "source_cluster" not in at_server.tags
+    for envoy in found:
+        assert {each.name for each in await series(envoy)} == {
+            name.removesuffix("_count") + end
+            for name in REQUESTS
+            if name != "istio_request_bytes_count"
+            for end in (("_count", "_sum") if name.endswith("_count") else ("",))
+        }
+
+    await scene.apply(
+        mesh_config="""\
+        apiVersion: mesh.istio.io/v1alpha1
+        kind: MeshConfig
+        spec: {defaultProviders: {metrics: []}, defaultConfig: {drainDuration: 1s}}
+        """
+    )
+    await eventually(both_draining, wanted=0, what="the end of listeners as they were")
+    assert (await found.client.get("http://s.b/")).status == 200
+    for envoy in found:
+        assert await series(envoy) == []
+    assert scene.refused() == []
+
+
+CLAIMS = {
+    "x-envoy-peer-metadata": "anything",
+    "x-envoy-peer-metadata-id": "sidecar~10.0.0.1~c.a~a.svc.cluster.local",
+    "baggage": "k8s.deployment.name=mine",
+    "x-forwarded-client-cert": "By=a;URI=spiffe://cluster.local/ns/a/sa/c",
+}
+
+
+async def test_what_a_caller_says_of_itself_makes_no_series(scene: Scene) -> None:
+    found = await pair(scene)
+    stranger = found.server.address
+    for number in range(20):
+        claims = {name: f"{value}{number}" for name, value in CLAIMS.items()}
+        # By way of the caller's sidecar, and without one, in plaintext.
+        answer = await found.client.get("http://s.b/", headers=claims)
+        assert answer.status == 200
+        claims["host"] = f"host-{number}.example"
+        plain = await found.server.send(8080, _request(claims), address=stranger)
+        assert plain.startswith(b"HTTP/1.1 200"), plain
+
+    async def all_counted() -> bool:
+        counts = [each.value for each in await series(found.server, REQUESTS[0])]
+        return sum(counts) == 40
+
+    await eventually(all_counted, what="all requests being counted")
+    of_callers, of_strangers = sorted(
+        await series(found.server, REQUESTS[0]),
+        key=lambda each: each.tags["connection_security_policy"],
+    )
+    assert tags_of("source", BY_CERTIFICATE).items() <= of_callers.tags.items()
+    assert tags_of("source", STRANGER).items() <= of_strangers.tags.items()
+    assert of_strangers.tags["connection_security_policy"] == "none"
+    assert of_callers.value == of_strangers.value == 20
+    assert len(await series(found.client, REQUESTS[0])) == 1
+
+
+def _request(headers: Mapping[str, str]) -> bytes:
+    lines = ["GET / HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items())]
+    return "\r\n".join([*lines, "connection: close", "", ""]).encode()
+
+
+async def test_calls_of_grpc_bear_their_status(scene: Scene) -> None:
+    found = await pair(scene)
+    answer = await found.client.get(
+        "http://s.b/", method="POST", headers={"content-type": "application/grpc"}
+    )
+    assert answer.status == 200
+    for envoy in found:
+        each = await counted(envoy, REQUESTS[0])
+        assert each.tags["request_protocol"] == "grpc"

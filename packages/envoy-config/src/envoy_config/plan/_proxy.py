@@ -26,6 +26,7 @@ from xds_server import Node
 
 _TAG_VALUES_SINCE = (1, 40)
 _METRICS_SINCE = (1, 37)
+_BOUNDS_SINCE = (1, 40)
 NO_NAMESPACE = ""
 """That of a proxy that has proved nothing: what is exported to it is exported to all."""
 
@@ -83,6 +84,8 @@ class Proxy:
     """Whether its Envoy can make tags of spans by format strings (1.40; 1.36 can't)."""
     can_make_metrics: bool = False
     """Whether its Envoy has the access logger that makes statistics with tags (1.37; not 1.36)."""
+    can_bound_metrics: bool = False
+    """Whether that logger has a bound of how many statistics there may be (1.40)."""
     settings: ProxySettings = NO_SETTINGS
     """Of its own; the rest is as in mesh config (`ProxySettings.over`)."""
     own_ports: frozenset[int] = frozenset(PROXY_PORTS)
@@ -152,6 +155,7 @@ def parse_proxy(
         is_unprivileged=metadata_flag(metadata, "UNPRIVILEGED_POD"),
         service_cluster=node.cluster,
         takes_tag_values=_envoy_version(node.user_agent) >= _TAG_VALUES_SINCE,
+        can_bound_metrics=not is_proxyless and _envoy_version(node.user_agent) >= _BOUNDS_SINCE,
         can_make_metrics=not is_proxyless and _envoy_version(node.user_agent) >= _METRICS_SINCE,
         settings=proxy_settings(metadata, node=node.id),
         own_ports=_own_ports(metadata.get("PROXY_CONFIG")),

@@ -117,6 +117,8 @@ class SideTelemetry(NamedTuple):
     of_connections: tuple[AccessLog, ...] = ()
     tracing: Tracing | None = None
     metrics: tuple[Metric, ...] = ()
+    bounds_metrics: bool = False
+    """Whether its Envoy can be told how many series there may be."""
 
 
 class Telemetry(NamedTuple):

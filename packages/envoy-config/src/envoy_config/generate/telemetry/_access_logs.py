@@ -47,7 +47,7 @@ def request_logs(
     """Return the loggers of requests; inbound: of those to the proxy's own workload."""
     side = side_of(proxy, mesh, inbound=inbound)
     logs = [_logger(each) for each in side.of_requests]
-    return [*logs, *request_metrics(side.metrics, inbound=inbound)]
+    return [*logs, *request_metrics(side, inbound=inbound)]
 
 
 def connection_logs(
@@ -58,7 +58,7 @@ def connection_logs(
     # Such as count connections have Envoy log them when they are opened, too.
     at_end = counts_opened(side.metrics, inbound=inbound)
     logs = [_logger(each, at_end=at_end) for each in side.of_connections]
-    return [*logs, *connection_metrics(side.metrics, inbound=inbound)]
+    return [*logs, *connection_metrics(side, inbound=inbound)]
 
 
 def refused_connection_logs(

@@ -50,6 +50,7 @@ def telemetry_of(
         return logs._replace(
             tracing=tracing_of(found, mode, traced, model),
             metrics=metrics_of(found, mode, mesh) if proxy.can_make_metrics else (),
+            bounds_metrics=proxy.can_bound_metrics,
         )
 
     return Telemetry(client=side(WorkloadMode.CLIENT), server=side(WorkloadMode.SERVER))
