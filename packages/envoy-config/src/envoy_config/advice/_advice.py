@@ -1,14 +1,21 @@
 """The advice on a whole mesh: warnings, and hints that only a check tells.
 
-It depends on objects and on the labels of workloads, and is found again as soon as one of these
-differs: an edit of anything else costs a comparison.
+Each sort depends on objects of some kinds, and on the labels of workloads, and is found again as
+soon as one of these differs: an edit of anything else costs a comparison.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
 
 from envoy_config.advice._destinations import absent_ports, ambiguous_ports, unselecting_subsets
-from envoy_config.advice._gateways import shared_certificates, unchecked_claims, unserved_ports
+from envoy_config.advice._gateways import (
+    shared_certificates,
+    unchecked_claims,
+    unselecting_gateways,
+    unserved_ports,
+)
 from envoy_config.advice._mesh import Mesh
 from envoy_config.advice._patches import relative_patches
 from envoy_config.advice._ports import contradicting_protocols, unnamed_protocols
@@ -28,57 +35,76 @@ from istio_config.kinds.virtual_service import VIRTUAL_SERVICE
 from mesh_configfile import Problem
 from mesh_model import MeshModel
 
-_KINDS: tuple[AnyKind, ...] = (
-    DESTINATION_RULE,
-    GATEWAY,
-    KUBERNETES_SERVICE,
-    REQUEST_AUTHENTICATION,
-    SERVICE_ENTRY,
-    SIDECAR,
-    TELEMETRY,
-    VIRTUAL_SERVICE,
-)
-_WARNINGS: tuple[Callable[[Mesh], Iterator[Problem]], ...] = (
-    absent_ports,
-    contradicting_protocols,
-    selected_twice,
-    shared_certificates,
-    unchecked_claims,
-    unselecting_subsets,
-    unserved_ports,
+
+class _Part(NamedTuple):
+    """Finds one sort of warnings; kinds: of the objects that it looks at."""
+
+    find: Callable[[Mesh], Iterator[Problem]]
+    kinds: tuple[AnyKind, ...]
+    by_labels: bool = True
+    """Whether it looks at the labels of workloads, too."""
+
+
+_SERVICES: tuple[AnyKind, ...] = (KUBERNETES_SERVICE, SERVICE_ENTRY)
+_PARTS = (
+    _Part(absent_ports, (VIRTUAL_SERVICE, GATEWAY, *_SERVICES), by_labels=False),
+    _Part(contradicting_protocols, (SERVICE_ENTRY,), by_labels=False),
+    _Part(selected_twice, (SIDECAR, TELEMETRY)),
+    _Part(shared_certificates, (GATEWAY,), by_labels=False),
+    _Part(unchecked_claims, (VIRTUAL_SERVICE, GATEWAY, REQUEST_AUTHENTICATION)),
+    _Part(unselecting_gateways, (GATEWAY,)),
+    _Part(unselecting_subsets, (DESTINATION_RULE, VIRTUAL_SERVICE, *_SERVICES)),
+    _Part(unserved_ports, (GATEWAY, KUBERNETES_SERVICE)),
 )
 _HINTS: tuple[Callable[[Mesh], Iterator[Problem]], ...] = (
     ambiguous_ports,
     relative_patches,
     unnamed_protocols,
 )
+_KINDS: tuple[AnyKind, ...] = tuple(dict.fromkeys(kind for part in _PARTS for kind in part.kinds))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Advice:
     """The findings about a mesh, in order.
 
-    hints: matters of style, and what is right for as long as nothing else changes.
+    hints: matters of style, and what is right for as long as nothing else changes. parts: the
+    warnings by sort. objects: those of each kind that is looked at.
     """
 
     model: MeshModel
-    objects: tuple[ConfigObject, ...]
-    warnings: tuple[Problem, ...]
+    objects: Mapping[str, tuple[ConfigObject, ...]]
+    parts: tuple[frozenset[Problem], ...]
     hints: tuple[Problem, ...] = ()
+
+    @cached_property
+    def warnings(self) -> tuple[Problem, ...]:
+        """All that is probably not meant."""
+        return tuple(sorted(frozenset[Problem]().union(*self.parts)))
 
 
 def advise(snapshot: Snapshot, model: MeshModel, before: Advice | None = None) -> Advice:
     """Find the warnings of a mesh that is served; before: those of an earlier model."""
-    objects = tuple(each for kind in _KINDS for each in snapshot.of_kind(kind))
+    objects = {kind.name: snapshot.of_kind(kind) for kind in _KINDS}
+    same: frozenset[str] = frozenset()
+    labels = False
     if (
         before is not None
-        and before.objects == objects
         and before.model.owners == model.owners
-        and same_labels(before.model, model)
+        and before.model.mesh_config == model.mesh_config
     ):
-        return Advice(model=model, objects=objects, warnings=before.warnings)
-    warnings = _found(_WARNINGS, Mesh(objects, model))
-    return Advice(model=model, objects=objects, warnings=warnings)
+        same = frozenset(name for name, each in objects.items() if before.objects[name] == each)
+        labels = same_labels(before.model, model)
+    mesh = Mesh((each for of_kind in objects.values() for each in of_kind), model)
+    parts = tuple(
+        before.parts[at]
+        if before is not None
+        and same.issuperset(kind.name for kind in part.kinds)
+        and (labels or not part.by_labels)
+        else frozenset(part.find(mesh))
+        for at, part in enumerate(_PARTS)
+    )
+    return Advice(model=model, objects=objects, parts=parts)
 
 
 def advise_on(snapshot: Snapshot, model: MeshModel, pods: Pods) -> Advice:
@@ -86,15 +112,11 @@ def advise_on(snapshot: Snapshot, model: MeshModel, pods: Pods) -> Advice:
 
     pods: labels of workloads by namespace, beside those that the model knows.
     """
-    kinds = (*_KINDS, ENVOY_FILTER)
-    mesh = Mesh((each for kind in kinds for each in snapshot.of_kind(kind)), model, pods)
+    objects = {kind.name: snapshot.of_kind(kind) for kind in (*_KINDS, ENVOY_FILTER)}
+    mesh = Mesh((each for of_kind in objects.values() for each in of_kind), model, pods)
     return Advice(
         model=model,
-        objects=mesh.objects,
-        warnings=_found(_WARNINGS, mesh),
-        hints=_found(_HINTS, mesh),
+        objects=objects,
+        parts=tuple(frozenset(part.find(mesh)) for part in _PARTS),
+        hints=tuple(sorted({each for find in _HINTS for each in find(mesh)})),
     )
-
-
-def _found(parts: Iterable[Callable[[Mesh], Iterator[Problem]]], mesh: Mesh) -> tuple[Problem, ...]:
-    return tuple(sorted({each for find in parts for each in find(mesh)}))

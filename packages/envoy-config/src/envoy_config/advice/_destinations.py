@@ -1,7 +1,8 @@
 """Finds destinations whose port is left open, and subsets of which there is no endpoint."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
+from itertools import chain
 
 from envoy_config.advice._mesh import Mesh
 from envoy_config.plan.virtual_hosts._unused import destinations_of
@@ -11,7 +12,7 @@ from istio_config.kinds.destination_rule import DestinationRuleSpec
 from istio_config.kinds.protocol import Protocol
 from istio_config.kinds.virtual_service import VirtualServiceSpec
 from mesh_configfile import FieldPath, Problem
-from mesh_model import full_host
+from mesh_model import Service, full_host
 
 
 def absent_ports(mesh: Mesh) -> Iterator[Problem]:
@@ -70,43 +71,56 @@ def unselecting_subsets(mesh: Mesh) -> Iterator[Problem]:
 
     One that is named is reported there. Of a service without a known endpoint nothing is said.
     """
-    named = {
-        (full_host(each.host, item.namespace, mesh.model.domain), each.subset)
-        for item in mesh.objects
-        for _, each in destinations_of(item.spec)
-    }
+    named: AbstractSet[tuple[str, str]] | None = None
     for item in mesh.objects:
         rule = item.spec
         if not isinstance(rule, DestinationRuleSpec) or rule.host.startswith("*"):
             continue
         service = next(mesh.services(rule.host, item.namespace), None)
-        if service is None:
-            continue
-        known = {each.labels for each in service.endpoints}
-        known.update(selected_pods(service, mesh.pods))
-        if not any(known):
-            continue
-        for index, subset in enumerate(rule.subsets):
-            wanted = subset.labels.items()
-            if (service.host, subset.name) in named or not wanted or _by_place(subset.labels):
+        for index, subset in enumerate(rule.subsets if service is not None else ()):
+            if service is None or _selects(service, subset.labels, mesh):
                 continue
-            if not any(wanted <= dict(labels).items() for labels in known):
-                listed = ", ".join(f"{key}={value}" for key, value in sorted(wanted))
-                yield item.problem(
-                    ("spec", "subsets", index, "labels"),
-                    f'no endpoint of {service.host} has the labels of the subset "{subset.name}", '
-                    f"{listed}: what is routed to it is answered with 503; give the pods the "
-                    "labels, or remove the subset",
-                    "IST0173",
-                )
+            if named is None:
+                named = _named_subsets(mesh)
+            if (service.host, subset.name) in named:
+                continue
+            listed = ", ".join(f"{key}={value}" for key, value in sorted(subset.labels.items()))
+            yield item.problem(
+                ("spec", "subsets", index, "labels"),
+                f'no endpoint of {service.host} has the labels of the subset "{subset.name}", '
+                f"{listed}: what is routed to it is answered with 503; give the pods the "
+                "labels, or remove the subset",
+                "IST0173",
+            )
+
+
+def _selects(service: Service, wanted: Mapping[str, str], mesh: Mesh) -> bool:
+    """Return whether a service has an endpoint with labels, or it can't be said that it has none.
+
+    It can't be said of labels of the node or the cluster, and of a service without any endpoint.
+    """
+    if not wanted or any(each.startswith(_PLACES) for each in wanted):
+        return True
+    is_known = False
+    endpoints = (each.labels for each in service.endpoints)
+    for labels in chain(endpoints, selected_pods(service, mesh.pods)):
+        if wanted.items() <= dict(labels).items():
+            return True
+        is_known = is_known or bool(labels)
+    return not is_known
+
+
+def _named_subsets(mesh: Mesh) -> AbstractSet[tuple[str, str]]:
+    """Return host and name of the subsets that VirtualServices name."""
+    return {
+        (full_host(each.host, item.namespace, mesh.model.domain), each.subset)
+        for item in mesh.objects
+        for _, each in destinations_of(item.spec)
+        if each.subset
+    }
 
 
 _PLACES = ("topology.kubernetes.io/", "topology.istio.io/", "kubernetes.io/hostname")
-
-
-def _by_place(labels: dict[str, str]) -> bool:
-    """Return whether labels are of the node or the cluster, which no pod has in its own."""
-    return any(each.startswith(_PLACES) for each in labels)
 
 
 def _listed(numbers: AbstractSet[int]) -> str:

@@ -8,7 +8,7 @@ from istio_config.kinds.gateway import GATEWAY, GatewaySpec, Server
 from istio_config.kinds.kubernetes import KubernetesServiceSpec, TransportProtocol
 from istio_config.kinds.request_authentication import RequestAuthenticationSpec
 from istio_config.kinds.virtual_service import VirtualServiceSpec, names_claim
-from mesh_configfile import FieldPath, Problem
+from mesh_configfile import FieldPath, Problem, suggestion
 from mesh_model import Gateway, Labels
 
 
@@ -22,17 +22,20 @@ def unserved_ports(mesh: Mesh) -> Iterator[Problem]:
         for each in mesh.objects
         if isinstance(each.spec, KubernetesServiceSpec) and each.spec.selector
     ]
+    known: dict[int, set[int]] = {}
     for item, gateway in _gateways(mesh):
-        routers = list(mesh.routers(gateway))
-        selecting = [
-            spec
-            for namespace, spec in services
-            if any(
-                namespace == of_router and (spec.selector or {}).items() <= dict(labels).items()
-                for of_router, labels in routers
+        routers = mesh.routers(gateway)
+        ports = known.setdefault(id(routers), set())
+        if not ports and routers:
+            ports.update(
+                number
+                for namespace, spec in services
+                if any(
+                    namespace == of_router and (spec.selector or {}).items() <= dict(labels).items()
+                    for of_router, labels in routers
+                )
+                for number in _ports_of(spec)
             )
-        ]
-        ports = {number for spec in selecting for number in _ports_of(spec)}
         for index, server in enumerate(gateway.spec.servers):
             if ports and server.port.number not in ports:
                 listed = ", ".join(map(str, sorted(ports)))
@@ -43,6 +46,30 @@ def unserved_ports(mesh: Mesh) -> Iterator[Problem]:
                     "the port there, or use one of these",
                     "IST0162",
                 )
+
+
+def unselecting_gateways(mesh: Mesh) -> Iterator[Problem]:
+    """Yield Gateways that no known workload has the labels of, though some have others of its keys.
+
+    Where no workload has the keys, the routers may be elsewhere, and nothing is said.
+    """
+    values: dict[str, set[str]] = {}
+    for key, value in mesh.by_label:
+        values.setdefault(key, set()).add(value)
+    for item, gateway in _gateways(mesh):
+        selector = gateway.spec.selector
+        if gateway.services or not selector or not selector.keys() <= values.keys():
+            continue
+        if not mesh.routers(gateway):
+            wanted = ", ".join(f"{key}={value}" for key, value in sorted(selector.items()))
+            key, value = min(selector.items())
+            near = suggestion(value, sorted(values[key]), listed=False)
+            yield item.problem(
+                ("spec", "selector"),
+                f"no workload that is known has the labels {wanted}: no router opens these ports"
+                f"{near}",
+                "IST0101",
+            )
 
 
 def _ports_of(spec: KubernetesServiceSpec) -> Iterator[int]:

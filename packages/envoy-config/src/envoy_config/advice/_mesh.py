@@ -1,6 +1,6 @@
 """The objects and the workloads of a mesh, as they are asked for here; each is looked for once."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import cached_property
 
@@ -10,6 +10,8 @@ from envoy_config.reachability import NO_PODS, Pods
 from istio_config import ConfigObject
 from istio_config.kinds.virtual_service import VirtualServiceSpec
 from mesh_model import MESH, Gateway, Labels, MeshModel, Service, full_host, resolved_gateway
+
+_NO_WORKLOADS: AbstractSet[tuple[str, Labels]] = frozenset()
 
 
 class Mesh:
@@ -22,9 +24,15 @@ class Mesh:
         pods: Pods = NO_PODS,
     ) -> None:
         """pods: labels of workloads by namespace, beside those that the model knows."""
-        self.objects = tuple(each for each in objects if not is_translated(each))
+        self._given = objects
         self.model = model
         self.pods = pods
+        self._routers: dict[object, list[tuple[str, Labels]]] = {}
+
+    @cached_property
+    def objects(self) -> tuple[ConfigObject, ...]:
+        """The objects that someone wrote, of each kind the oldest first."""
+        return tuple(each for each in self._given if not is_translated(each))
 
     @cached_property
     def workloads(self) -> Mapping[str, AbstractSet[Labels]]:
@@ -37,19 +45,36 @@ class Mesh:
         known = known_labels(self.model, named)
         return {each: {*known.get(each, ()), *self.pods.get(each, ())} for each in named}
 
+    @cached_property
+    def by_label(self) -> Mapping[tuple[str, str], AbstractSet[tuple[str, Labels]]]:
+        """Namespace and labels of the known workloads, by each of their labels."""
+        found: dict[tuple[str, str], set[tuple[str, Labels]]] = {}
+        for namespace, known in self.workloads.items():
+            for labels in known:
+                for pair in labels:
+                    found.setdefault(pair, set()).add((namespace, labels))
+        return found
+
     def services(self, host: str, namespace: str) -> Iterator[Service]:
         """Yield the services that a rule of a namespace means by a host."""
         full = full_host(host, namespace, self.model.domain)
         return (each for each in self._by_host.get(full, ()) if each.visible_in(namespace))
 
-    def routers(self, gateway: Gateway) -> Iterator[tuple[str, Labels]]:
-        """Yield namespace and labels of the known workloads that a Gateway selects by labels."""
+    def routers(self, gateway: Gateway) -> Sequence[tuple[str, Labels]]:
+        """Return namespace and labels of the known workloads that a Gateway selects by labels."""
         if gateway.services or not gateway.spec.selector:
-            return
-        for namespace, known in self.workloads.items():
-            for labels in known:
-                if gateway.selects(namespace, labels, ()):
-                    yield namespace, labels
+            return ()
+        # Most Gateways of a mesh have the same few selectors.
+        selector = frozenset(gateway.spec.selector.items())
+        key = selector, gateway.own_namespace_only and gateway.namespace
+        if key not in self._routers:
+            having = [self.by_label.get(pair, _NO_WORKLOADS) for pair in selector]
+            self._routers[key] = sorted(
+                each
+                for each in frozenset.intersection(*map(frozenset, having))
+                if gateway.selects(*each, ())
+            )
+        return self._routers[key]
 
     def gateways(self, item: ConfigObject) -> Iterator[tuple[int, Gateway]]:
         """Yield the Gateways that a VirtualService is bound to, with their places."""

@@ -1,6 +1,7 @@
 """Finds Sidecars and Telemetries of which several choose the same workload by its labels."""
 
 from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 from envoy_config.advice._mesh import Mesh
 from istio_config import ConfigObject
@@ -11,20 +12,34 @@ from mesh_configfile import FieldPath, Problem
 
 def selected_twice(mesh: Mesh) -> Iterator[Problem]:
     """Yield the later of two objects that choose a workload which is known in their namespace."""
-    earlier: dict[tuple[str, str], list[tuple[ConfigObject, Mapping[str, str]]]] = {}
-    for item in mesh.objects:
-        found = _chosen(item)
-        if found is None:
-            continue
-        path, labels = found
-        others = earlier.setdefault((item.kind, item.namespace), [])
-        for other, wanted in others:
-            both = wanted.items() | labels.items()
-            if any(both <= set(known) for known in mesh.workloads.get(item.namespace, ())):
-                listed = ", ".join(f"{key}={value}" for key, value in sorted(both))
-                yield item.problem(path, _message(item, other, listed), _code(item))
-                break
-        others.append((item, labels))
+    by_label: dict[tuple[str, str, tuple[str, str]], list[_Choice]] = {}
+    for at, item in enumerate(mesh.objects):
+        if (found := _chosen(item)) is not None:
+            path, labels = found
+            # A workload that it chooses has this label among others.
+            one = min(labels.items())
+            choice = _Choice(at, item, path, frozenset(labels.items()))
+            by_label.setdefault((item.kind, item.namespace, one), []).append(choice)
+    for kind, namespace in sorted({key[:2] for key in by_label}):
+        for known in mesh.workloads.get(namespace, ()):
+            choices = sorted(
+                each
+                for label in known
+                for each in by_label.get((kind, namespace, label), ())
+                if each.labels <= set(known)
+            )
+            for each in choices[1:]:
+                yield each.item.problem(
+                    each.path, _message(each.item, choices[0].item), _code(each.item)
+                )
+
+
+class _Choice(NamedTuple):
+    at: int
+    """Its place among the objects, the oldest first."""
+    item: ConfigObject
+    path: FieldPath
+    labels: frozenset[tuple[str, str]]
 
 
 def _chosen(item: ConfigObject) -> tuple[FieldPath, Mapping[str, str]] | None:
@@ -43,8 +58,8 @@ def _code(item: ConfigObject) -> str:
     return "IST0110" if isinstance(item.spec, SidecarSpec) else "IST0159"
 
 
-def _message(item: ConfigObject, other: ConfigObject, labels: str) -> str:
-    said = f"{item.kind} {other.name} ({other.place}) chooses workloads with {labels}, too"
+def _message(item: ConfigObject, other: ConfigObject) -> str:
+    said = f"{item.kind} {other.name} ({other.place}) chooses some of the same workloads"
     if isinstance(item.spec, SidecarSpec):
         return f"{said}, comes first, and is the only one that they have; make it one Sidecar"
     return f"{said}: they have both, and this one overrides it; make it one Telemetry"
