@@ -63,7 +63,7 @@ def telemetry(name: str, spec: str, namespace: str = "default", labels: str = ""
 
 def mesh(**fields: object) -> str:
     """Return a mesh config with providers; without metrics, unless default providers are given."""
-    no_metrics = {"defaultProviders": {"metrics": []}}
+    no_metrics: dict[str, object] = {"defaultProviders": {"metrics": []}}
     spec = {"extensionProviders": yaml.safe_load(PROVIDERS), **no_metrics, **fields}
     text = yaml.safe_dump({"spec": spec}, sort_keys=False)
     return f"---\napiVersion: mesh.istio.io/v1alpha1\nkind: MeshConfig\n{text}"

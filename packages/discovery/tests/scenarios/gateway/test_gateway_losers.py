@@ -12,22 +12,22 @@ REPORTED = [202, 204]
 async def test_what_is_reported_gets_no_request(scene: Scene) -> None:
     router, port = await scene.router(), scene.port()
     statuses = {f"vs-{status}": status for _, status in ROUTES}
+    rules: dict[str, str | None] = {
+        name.replace("-", ""): virtual_service(
+            "a.example",
+            name=name,
+            created=f"2020-01-01T00:00:0{at}Z",
+            http=[
+                {
+                    "match": [{"uri": {"prefix": ROUTES[at][0]}}],
+                    "directResponse": {"status": status},
+                }
+            ],
+        )
+        for at, (name, status) in enumerate(statuses.items())
+    }
     await scene.apply(
-        gw=gateway(server("HTTP", port, "a.example")),
-        **{
-            name.replace("-", ""): virtual_service(
-                "a.example",
-                name=name,
-                created=f"2020-01-01T00:00:0{at}Z",
-                http=[
-                    {
-                        "match": [{"uri": {"prefix": ROUTES[at][0]}}],
-                        "directResponse": {"status": status},
-                    }
-                ],
-            )
-            for at, (name, status) in enumerate(statuses.items())
-        },
+        mistaken=False, wait=True, gw=gateway(server("HTTP", port, "a.example")), **rules
     )
 
     answers = {
