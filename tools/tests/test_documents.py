@@ -91,6 +91,7 @@ OF_OTHERS = frozenset(
         # Envoy and Istio
         *("FAIL_RELOAD", "ISTIO_META_WORKLOAD_ENTRY", "OUTBOUND_LISTENER_EXACT_BALANCE"),
         *("allow_paths", "mysql_proxy", "resource_locators"),
+        *("_canonical_revision", "_canonical_service", "envoy_server_stats_overflow_counter"),
         # examples, and parts of names
         *("greeter.py", "test_failed_renewal_keeps_the_old_certificate", "_PORTNAME", "_02"),
         *("BLOCKED_CIDRS_", "_per_identity"),
