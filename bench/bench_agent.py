@@ -280,7 +280,7 @@ def peer(top: Path, istio: Agent) -> Iterator[tuple[subprocess.Popen[bytes], Sta
 
 
 def workload_environment(proxy: Mapping[str, object]) -> dict[str, str]:
-    """Return the variables by which every agent is told of its workload and its control plane."""
+    """Return the variables by which every agent knows its workload and its control plane."""
     return {
         "POD_NAME": "web-1",
         "POD_NAMESPACE": "default",

@@ -1,4 +1,4 @@
-"""What each part of an agent costs, beside the bare sum of the libraries it is made of.
+"""What each part of an agent costs, beside the bare sum of the libraries it uses.
 
 First one process a library, each importing all before it as well: what it adds to memory and to
 the time until the imports are done. Then the agent as it comes, with each optional part, and with

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from mesh_testkit.measurements import FIGURES_FILE, Row, exceeded, told
+from mesh_testkit.measurements import FIGURES_FILE, Row, exceeded, rows_in
 
 ROOT = Path(__file__).parents[1]
 BUDGETS = Path(__file__).with_name("budgets.toml")
@@ -54,7 +54,7 @@ def run(benchmark: Benchmark) -> list[Row]:
             env={**os.environ, FIGURES_FILE: str(figures)},
             check=True,
         )
-        return told(figures)
+        return rows_in(figures)
 
 
 def read_budgets(text: str) -> list[Benchmark]:

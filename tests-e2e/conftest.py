@@ -17,7 +17,7 @@ def record(record_property: Record, capsys: pytest.CaptureFixture[str]) -> Recor
     """Keep a figure: in the test's report, and on the terminal."""
 
     def keep(name: str, value: object) -> None:
-        # As text: the report may be made in another process.
+        # As text: the report may be written in another process.
         record_property(name, value if isinstance(value, int | float) else str(value))
         with capsys.disabled():
             sys.stdout.write(f"\n    {name}: {value}")

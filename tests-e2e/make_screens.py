@@ -21,7 +21,7 @@ HEAD = """\
 # Screens
 
 What the commands print when all is well, and in the troubles that users meet most. Each screen is
-a real one, of a real agent with its Envoy beside a real control plane, made by
+a real one, of a real agent with its Envoy beside a real control plane, started by
 `tests-e2e/make_screens.py`; that `doctor` names each cause first is tested in
 `tests-e2e/test_doctor.py`. Serials, times and process ids are replaced. Pictures of screens in
 colour are in [screens/](screens/README.md).

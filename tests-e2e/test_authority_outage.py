@@ -82,7 +82,7 @@ async def test_an_outage_shorter_than_a_certificate_s_life_is_not_noticed_and_a_
         await until_answered(target)
         async with constant_load(target, rate_per_s=100) as load:
             now = asyncio.get_running_loop().time
-            # What is told here may be renewed right now: then it ends later than this.
+            # What is shown here may be renewed right now: then it ends later than this.
             ends = min([await expiry(each) for each in mesh.workloads])
             ends_at = now() + (ends - datetime.now(UTC)).total_seconds()
             kill_control_plane(mesh)

@@ -128,10 +128,10 @@ async def test_an_agent_does_not_wait_for_a_mount_that_hangs(tmp_path: Path, pla
             environment=agent_environment(ADDRESS, ISTIO_BOOTSTRAP_OVERRIDE="override.json"),
             directory=tmp_path,
         )
-    told = [line for line in errors.splitlines() if place in line]
+    lines = [line for line in errors.splitlines() if place in line]
     assert status == 1
-    assert told
-    assert all(SENTENCES["mount"] in line for line in told)
+    assert lines
+    assert all(SENTENCES["mount"] in line for line in lines)
     assert "Traceback" not in errors
 
 

@@ -126,7 +126,7 @@ async def answer(host: str, port: int, path: str) -> bytes:
     return body
 
 
-async def told(mesh: RunningMesh) -> dict[str, bytes]:
+async def outputs_of(mesh: RunningMesh) -> dict[str, bytes]:
     """All that the mesh tells of itself, by where."""
     found = {str(log): log.read_bytes() for log in mesh.state.logs.iterdir()}
     for process in Path("/proc").glob("[0-9]*"):
@@ -172,19 +172,19 @@ async def through_the_command(mesh: RunningMesh, directory: Path) -> AsyncIterat
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
         )
-        told: list[bytes] = []
+        texts: list[bytes] = []
         try:
             assert process.stdout is not None
             assert process.stderr is not None
             async with asyncio.timeout(PATIENCE_S):
-                told.append(await process.stdout.readline())
-                told.append(await process.stderr.readuntil(b"CERTCLIENT_SERIAL="))
-            told += [Path(f"/proc/{process.pid}/{name}").read_bytes() for name in PROCESS]
+                texts.append(await process.stdout.readline())
+                texts.append(await process.stderr.readuntil(b"CERTCLIENT_SERIAL="))
+            texts += [Path(f"/proc/{process.pid}/{name}").read_bytes() for name in PROCESS]
             assert core_limit(process.pid)[0] == "0"
         finally:
             process.terminate()
-            told += await process.communicate()
-        yield b"\n".join(told)
+            texts += await process.communicate()
+        yield b"\n".join(texts)
 
 
 async def test_no_key_and_no_token_is_in_any_output(
@@ -216,7 +216,7 @@ async def test_no_key_and_no_token_is_in_any_output(
             await load.until_answered(10)
         for each in known_secrets(mesh, certificates):
             secrets[f"{each.name} after the rotation"] = each
-        found = await told(mesh)
+        found = await outputs_of(mesh)
         found |= {f"certclient {number}": text for number, text in enumerate(said)}
         assert any(b"certificate renewed" in text for text in said)
 

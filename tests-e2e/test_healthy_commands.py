@@ -21,7 +21,7 @@ from mesh_e2e import (
     plane,
     run_command,
     running_agent,
-    until_told,
+    until_status,
     workload,
 )
 
@@ -85,7 +85,7 @@ def is_well(status: Status) -> bool:
 
 
 async def is_up(agent: Agent) -> Status:
-    return await until_told(agent, is_well, what="an agent that is well")
+    return await until_status(agent, is_well, what="an agent that is well")
 
 
 @asynccontextmanager
@@ -103,7 +103,7 @@ async def no_rules(_control: Plane, directory: Path) -> AsyncIterator[Workload]:
         (empty.directory / "config" / "orders.yaml").unlink()
         web = workload(empty, directory / "web", WEB)
         async with running_agent(web.directory, web.environment) as agent:
-            await until_told(
+            await until_status(
                 agent,
                 lambda status: bool(status["ready"] and not status["names"]["hosts"]),
                 what="an agent that is ready, without a host",
@@ -117,7 +117,7 @@ async def rotated(control: Plane, directory: Path) -> AsyncIterator[Workload]:
     web = workload(control, directory / "web", WEB, **often)
     async with running_agent(web.directory, web.environment) as agent:
         first = (await is_up(agent))["certificate"]["serial"]
-        await until_told(
+        await until_status(
             agent,
             lambda status: is_well(status) and status["certificate"]["serial"] != first,
             what="Envoy to serve the next certificate",
@@ -132,7 +132,7 @@ async def drained(control: Plane, directory: Path) -> AsyncIterator[Workload]:
         await is_up(agent)
         code, _, errors = await web.run("request", "POST", "drain", "--debug-port", "15020")
         assert (code, errors) == (0, "")
-        await until_told(
+        await until_status(
             agent,
             lambda status: bool(status["envoy"]["state"] == "draining"),
             what="Envoy to drain",
@@ -149,7 +149,7 @@ async def plane_again(_control: Plane, directory: Path) -> AsyncIterator[Workloa
             await is_up(agent)
             mortal.process.kill()
             mortal.process.wait()
-            await until_told(
+            await until_status(
                 agent, lambda status: not status["xds"]["connected"], what="no control plane"
             )
             (mortal.directory / "config").rename(mortal.directory / "before")

@@ -72,8 +72,8 @@ async def until_status(
 def accepted_after(time: str) -> Callable[[Any], bool]:
     """Whether a status tells of listeners that Envoy has accepted later than that."""
 
-    def is_accepted(told: Any) -> bool:
-        listeners = told["xds"]["types"][LISTENER]
+    def is_accepted(status: Any) -> bool:
+        listeners = status["xds"]["types"][LISTENER]
         return bool(listeners["acked"] and listeners["at"] > time)
 
     return is_accepted
@@ -114,9 +114,11 @@ async def test_envoys_are_replaced_and_a_killed_one_recovers_under_load(
                 info = await admin(workload, "/server_info")
                 assert info["command_line_options"]["restart_epoch"] == 1
                 await load.until_answered(300)
-            told = await metrics(backend)
-            assert told["mesh_agent_envoy_epoch"] == told["mesh_agent_envoy_restarts_total"] == 1
-            assert told["mesh_agent_certificate_in_use"] == told["envoy_server_live"] == 1
+            values = await metrics(backend)
+            assert (
+                values["mesh_agent_envoy_epoch"] == values["mesh_agent_envoy_restarts_total"] == 1
+            )
+            assert values["mesh_agent_certificate_in_use"] == values["envoy_server_live"] == 1
             record("while both were replaced", load.report.summary())
             assert load.report.failures == []
 

@@ -132,7 +132,7 @@ RELEASES = pytest.mark.parametrize(
 async def pod(
     own: Workload, environment: Mapping[str, str], words: str
 ) -> AsyncIterator[asyncio.subprocess.Process]:
-    """Run the pod's agent, which must end with 0 when it is told to."""
+    """Run the pod's agent, which must end with 0 when it is asked to."""
     log = own.directory / "agent.log"
     agent = await started(own, environment, words.split())
     try:
@@ -141,8 +141,8 @@ async def pod(
         async with asyncio.timeout(PATIENCE_S):
             assert await agent.wait() == 0
         # What the injection of each release sets is honoured, or of no consequence.
-        told = [line for line in log.read_text().splitlines() if "a setting has no effect" in line]
-        assert all("\tinfo\t" in line for line in told), told
+        lines = [line for line in log.read_text().splitlines() if "a setting has no effect" in line]
+        assert all("\tinfo\t" in line for line in lines), lines
         assert "\terror\t" not in log.read_text()
     except BaseException as error:
         error.add_note(last_words([log]))

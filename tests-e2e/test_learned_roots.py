@@ -14,7 +14,7 @@ from mesh_e2e import (
     put,
     run_command,
     running_agent,
-    until_told,
+    until_status,
 )
 from mesh_local import RunningMesh
 from mesh_testkit import until
@@ -57,9 +57,9 @@ async def test_an_agent_works_through_a_new_root_and_restarts_though_its_root_fi
         put(alone, TOKEN, (given / TOKEN).read_bytes())
         environment = environment_beside(mesh)
         async with running_agent(alone, environment) as agent:
-            before = await until_told(agent, has_all, what="a first certificate")
+            before = await until_status(agent, has_all, what="a first certificate")
             new_root = await replace_root(mesh, tmp_path)
-            await until_told(
+            await until_status(
                 agent,
                 lambda status: (
                     has_all(status)
@@ -72,13 +72,13 @@ async def test_an_agent_works_through_a_new_root_and_restarts_though_its_root_fi
         # What is started now makes all its connections anew, by what was kept.
         assert (alone / ROOT).read_bytes() == old_root
         async with running_agent(alone, environment) as agent:
-            status = await until_told(agent, has_all, what="all of it after a restart")
+            status = await until_status(agent, has_all, what="all of it after a restart")
             assert status["xds"]["since"] > since
             assert status["learned_roots"]["problem"] is None
         (alone / LEARNED).write_text("{")
         async with running_agent(alone, environment) as agent:
             # As one that was away all the time: it has the old root, and no word of another.
-            status = await until_told(
+            status = await until_status(
                 agent,
                 lambda status: bool(
                     status["certificate"].get("last_error") and status["xds"]["last_error"]
@@ -94,7 +94,7 @@ async def test_an_agent_works_through_a_new_root_and_restarts_though_its_root_fi
                 assert f"into {ROOT}" in reason
             # After the remedy that the message names, nothing has to be restarted.
             put(alone, ROOT, new_root)
-            await until_told(agent, has_all, what="all of it with the new root in its file")
+            await until_status(agent, has_all, what="all of it with the new root in its file")
 
 
 def key_id(pem: bytes) -> str:

@@ -41,9 +41,9 @@ atexit.register(lambda: pathlib.Path({path!r}).write_text(json.dumps(list(sys.mo
 
 
 async def test_an_agent_that_was_ready_has_not_loaded_what_it_does_not_use(tmp_path: Path) -> None:
-    hook, told = tmp_path / "hook", tmp_path / "modules.json"
+    hook, modules = tmp_path / "hook", tmp_path / "modules.json"
     hook.mkdir()
-    (hook / "sitecustomize.py").write_text(_TELL_AT_EXIT.format(path=str(told)))
+    (hook / "sitecustomize.py").write_text(_TELL_AT_EXIT.format(path=str(modules)))
     address = own_address(60)
     target = Target(host=address, port=15020, url="/healthz/ready")
 
@@ -59,6 +59,6 @@ async def test_an_agent_that_was_ready_has_not_loaded_what_it_does_not_use(tmp_p
         environment = {**beside.environment, "CLOUD_PLATFORM": "none", "PYTHONPATH": str(hook)}
         async with running_agent(beside.directory, environment):
             await until(ready, what="the agent to be ready")
-    loaded = set(json.loads(told.read_text()))
+    loaded = set(json.loads(modules.read_text()))
     assert "mesh_agent._agent" in loaded
     assert {name: why for name, why in NOT_LOADED.items() if name in loaded} == {}

@@ -288,15 +288,15 @@ WRONG = (
 )
 
 
-async def test_a_wrong_file_changes_nothing_and_is_told_with_its_line(tmp_path: Path) -> None:
+async def test_a_wrong_file_changes_nothing_and_is_reported_with_its_line(tmp_path: Path) -> None:
     async with edited(tmp_path, BACKEND, CALLER) as mesh:
         await until_ready(mesh, "backend")
         for workloads, more, sentence in WRONG:
             mesh.save(*workloads, more=more)
             await mesh.until(partial(mesh.tells, f"mesh.yaml{sentence}"), sentence)
         mesh.save(BACKEND, CALLER, cart(), more="mesh: {trustDomain: example.org}\n")
-        told = ":5: mesh.trustDomain: can't be changed while the mesh runs"
-        await mesh.until(lambda: told in mesh.log, "word of what stays")
+        message = ":5: mesh.trustDomain: can't be changed while the mesh runs"
+        await mesh.until(lambda: message in mesh.log, "word of what stays")
         await mesh.until_answered_by("cart", "http://cart:8080/")
         for each in ("backend", "backend agent", "caller agent", "cart agent"):
             assert len(mesh.pids(each)) == 1

@@ -52,18 +52,25 @@ def test_a_request_is_sent_as_a_workload(mesh: BlockingMesh) -> None:
     sent = mesh.request(
         "frontend", "POST", "http://backend.default:8080/a", headers={"one": "two"}, body="three"
     )
-    told = sent.json()
-    assert (sent.status, told["method"], told["path"], told["body"]) == (200, "POST", "/a", "three")
-    assert told["headers"]["one"] == "two"
-    assert told["headers"]["x-forwarded-client-cert"].endswith(f"URI={mesh.spiffe_id('frontend')}")
+    answer = sent.json()
+    assert (sent.status, answer["method"], answer["path"], answer["body"]) == (
+        200,
+        "POST",
+        "/a",
+        "three",
+    )
+    assert answer["headers"]["one"] == "two"
+    assert answer["headers"]["x-forwarded-client-cert"].endswith(
+        f"URI={mesh.spiffe_id('frontend')}"
+    )
     assert mesh.get("frontend", URL).json()["path"] == "/x?y=z"
 
 
 def test_a_test_reaches_a_program_directly(mesh: BlockingMesh) -> None:
     with urllib.request.urlopen(f"{mesh.url('backend')}/direct") as found:  # noqa: S310
-        told = json.load(found)
-    assert (told["by"], told["path"]) == ("backend", "/direct")
-    assert "x-forwarded-client-cert" not in told["headers"]
+        answer = json.load(found)
+    assert (answer["by"], answer["path"]) == ("backend", "/direct")
+    assert "x-forwarded-client-cert" not in answer["headers"]
 
 
 def test_one_workload_s_agent_has_the_variables_given_to_it(mesh: BlockingMesh) -> None:
@@ -137,7 +144,7 @@ def test_documents_are_there_when_the_call_returns_and_beside_faults(mesh: Block
     assert "ruled" not in mesh.get("frontend", URL).json()["headers"]
 
 
-def test_wrong_documents_are_told_with_their_lines_and_taken_back(mesh: BlockingMesh) -> None:
+def test_wrong_documents_are_reported_with_their_lines_and_taken_back(mesh: BlockingMesh) -> None:
     with pytest.raises(mesh_local.ConfigurationError) as caught:
         mesh.apply(RULE.replace("[backend]", "3"))
     assert str(caught.value) == "documents:5: spec.hosts: expected a list, found the number 3"
@@ -206,7 +213,7 @@ def test_what_can_t_be_is_one_sentence(mesh: BlockingMesh, ask: Ask, sentence: s
     assert not mesh.faults
 
 
-def test_logs_of_an_agent_and_its_envoy_are_told_apart(mesh: BlockingMesh) -> None:
+def test_logs_of_an_agent_and_its_envoy_are_distinguished(mesh: BlockingMesh) -> None:
     assert mesh.logs("backend").startswith("answering\n")
     components = {
         part: {line.split("\t")[2].split(" ")[0] for line in mesh.logs(part).splitlines()}
@@ -280,7 +287,7 @@ async def test_with_asyncio_the_block_may_be_left_by_another_task(tmp_path: Path
     assert not list((tmp_path / "state").rglob("XDS"))
 
 
-def test_a_program_that_ends_at_once_is_told_with_its_last_words() -> None:
+def test_a_program_that_ends_at_once_is_reported_with_its_last_words() -> None:
     words = ["python3", "-c", "raise SystemExit('no database')"]
     with pytest.raises(mesh_local.NotReady, match=r"a ended \(exit code 1\): no database") as error:
         running([Workload("a", port=8080, program=words)]).__enter__()

@@ -66,8 +66,8 @@ def test_systemd_takes_the_unit(tmp_path: Path) -> None:
         text=True,
         check=False,
     )
-    told = [line for line in done.stderr.splitlines() if "mesh-agent" in line]
-    assert (done.returncode, told) == (0, []), done.stderr
+    lines = [line for line in done.stderr.splitlines() if "mesh-agent" in line]
+    assert (done.returncode, lines) == (0, []), done.stderr
 
 
 def test_the_unit_gives_the_agent_time_to_drain() -> None:
@@ -179,7 +179,7 @@ def test_init_and_clean_do_nothing_and_say_so(place: Path) -> None:
         assert "nothing to" in done.stderr
 
 
-def test_a_command_or_user_that_there_is_not_is_told(place: Path) -> None:
+def test_a_command_or_user_that_there_is_not_is_reported(place: Path) -> None:
     done = start(place, "restart")
     assert (done.returncode, "there are run, init and clean" in done.stderr) == (1, True)
     if os.getuid() == 0:
@@ -240,10 +240,10 @@ def test_the_container_runs_as_the_user_of_istio_s() -> None:
     steps = containerfile()
     assert [name for name, _ in steps].count("FROM") == 2
     last = steps[max(i for i, (name, _) in enumerate(steps) if name == "FROM") :]
-    told = dict(last)
-    assert told["USER"] == "1337:1337"
-    assert json.loads(told["ENTRYPOINT"]) == ["/usr/local/bin/mesh-agent"]
-    assert json.loads(told["CMD"]) == ["proxy", "sidecar"]
+    settings = dict(last)
+    assert settings["USER"] == "1337:1337"
+    assert json.loads(settings["ENTRYPOINT"]) == ["/usr/local/bin/mesh-agent"]
+    assert json.loads(settings["CMD"]) == ["proxy", "sidecar"]
     known = {"FROM", "WORKDIR", "COPY", "RUN", "ENV", "USER", "EXPOSE", "ENTRYPOINT", "CMD"}
     assert {name for name, _ in steps} <= known
 
@@ -280,7 +280,7 @@ def test_the_container_s_build_makes_an_agent(tmp_path: Path) -> None:
     agent = build["/opt"] / "mesh-agent/bin/mesh-agent"
     done = subprocess.run([agent, "version"], capture_output=True, text=True, check=True, env={})
     assert done.stdout
-    # All that is missing is told: the agent's own modules are there.
+    # All that is missing is reported: the agent's own modules are there.
     done = subprocess.run(
         [agent, "proxy"], capture_output=True, text=True, check=False, env={}, cwd=tmp_path
     )
@@ -292,7 +292,7 @@ _OF_INDEX = ("PIP_", "UV_", "SSL_CERT_", "HTTPS_PROXY")
 
 
 def _base_python() -> Path:
-    """The Python that this environment was made of."""
+    """The Python that this environment was created with."""
     return Path(sys.base_prefix, "bin", "python3")
 
 

@@ -182,15 +182,15 @@ async def plaintext_call(address: str, authority: str = "greeter") -> dict[str, 
         )
         request = StringValue(value="ada")
         answer = await say_hello(request, timeout=PATIENCE_S, wait_for_ready=True)
-        told: dict[str, str | None] = json.loads(answer.value)
-        return told
+        answers: dict[str, str | None] = json.loads(answer.value)
+        return answers
 
 
 @pytest.mark.slow
 async def test_node_and_python_call_each_other(
     tmp_path: Path, node: Path, record: Record, free_port: Callable[..., int]
 ) -> None:
-    node_port = free_port()  # it listens on every address, whichever it is told
+    node_port = free_port()  # it listens on every address, whichever it is given
     text = f"""{MESH}
       - name: node-greeter
         namespace: shop
@@ -252,17 +252,17 @@ async def test_endpoints_are_followed_also_after_the_control_plane_s_return(
         target = f"xds:///either.shop:{PORT}"
         await until_answered(mesh, target)
         async with calling(mesh, "caller", target) as calls:
-            await calls.until_made(20)
+            await calls.until_completed(20)
             replace(file, either(addresses["other"]))
             await calls.until_served_by("other")
             kill_control_plane(mesh)
-            await calls.until_made(100)
+            await calls.until_completed(100)
             assert calls.last_served_by == "other"
             await stack.enter_async_context(another_control_plane(mesh))
             await until_listening(mesh)
             replace(file, either(addresses["greeter"]))
             await calls.until_served_by("greeter")
-            await calls.until_made(50)
+            await calls.until_completed(50)
         record("endpoints changed, control plane killed", calls.summary())
         assert calls.failures == []
         assert calls.callers == {CALLER}
@@ -298,14 +298,14 @@ async def test_certificates_are_renewed_under_calls(tmp_path: Path, record: Reco
 
         async with calling(mesh, "caller", GREETER) as calls:
             await until(enough, what="six certificates", seen=lambda: presented)
-            await calls.until_made(20)
+            await calls.until_completed(20)
         record("certificates of 20 s", f"{calls.summary()}; {len(presented)} presented")
         assert calls.failures == []
         assert calls.callers == {CALLER}
 
 
 @pytest.mark.slow
-async def test_a_service_that_goes_is_told_and_one_that_comes_back_is_called(
+async def test_a_service_that_goes_is_pushed_and_one_that_comes_back_is_called(
     mesh: RunningMesh,
 ) -> None:
     file = mesh.state.config / "late.yaml"
@@ -315,13 +315,13 @@ async def test_a_service_that_goes_is_told_and_one_that_comes_back_is_called(
     async with asyncio.TaskGroup() as group:
         late = group.create_task(greeted(mesh, "caller", target), name="a call that waits")
 
-        async def told() -> bool:
+        async def is_shown() -> bool:
             status, output, _ = await run_command(
                 *command[2:], place, environment={}, directory=mesh.state.path
             )
             return status == 1 and f"not served: late.shop:{PORT}, which" in output
 
-        await until(told, what="the status to tell of the name")
+        await until(is_shown, what="the status to tell of the name")
         replace(file, service("late", address_of(mesh, "greeter"), account="greeter"))
         assert (await late)["served-by"] == "greeter"
     async with calling(mesh, "caller", target) as calls:
@@ -332,7 +332,7 @@ async def test_a_service_that_goes_is_told_and_one_that_comes_back_is_called(
         failed = -1
         while failed != len(calls.failures):  # those under way come back
             failed = len(calls.failures)
-            await calls.until_made(20)
+            await calls.until_completed(20)
     assert all(each.startswith("UNAVAILABLE") for each in calls.failures)
 
 
@@ -346,13 +346,13 @@ async def test_calls_are_spread_by_weight(tmp_path: Path, record: Record) -> Non
         file = mesh.state.config / "heavy.yaml"
         replace(file, service("heavy", *addresses, account="greeter", weights=(4, 1)))
         async with calling(mesh, "caller", f"xds:///heavy.shop:{PORT}", rate_per_s=200) as calls:
-            await calls.until_made(800)
+            await calls.until_completed(800)
         record("weights 4 and 1", calls.served_by)
         assert calls.failures == []
         assert calls.served_by["greeter-1"] > calls.served_by["greeter-2"] > 0
         # The generated service has both too, with equal weights.
         async with calling(mesh, "caller", GREETER, rate_per_s=200) as calls:
-            await calls.until_made(60)
+            await calls.until_completed(60)
         assert calls.served_by.keys() == {"greeter-1", "greeter-2"}
 
 
@@ -365,7 +365,7 @@ async def test_many_applications_share_one_agent(mesh: RunningMesh) -> None:
             for target in (GREETER, f"xds:///greeter:{PORT}", f"xds:///greeter.shop:{PORT}") * 2
         ]
         for calls in running:
-            await calls.until_made(5)
+            await calls.until_completed(5)
         assert [calls.failures for calls in running] == [[]] * 6
     assert "ending streams" not in mesh.workload("caller").agent.spec.log.read_text()
     await greeted(mesh, "caller", GREETER)

@@ -97,7 +97,7 @@ async def test_an_agent_with_the_account_of_its_group_is_an_endpoint_in_mutual_t
         assert endpoint["labels"] == [["app", "vms"]]
 
 
-async def test_an_agent_with_another_account_of_the_namespace_is_none_and_is_told_why(
+async def test_an_agent_with_another_account_of_the_namespace_is_none_and_gets_the_reason(
     tmp_path: Path, there: Plane
 ) -> None:
     environment = registering(there, tmp_path / "vm", own_address(74))
@@ -105,8 +105,8 @@ async def test_an_agent_with_another_account_of_the_namespace_is_none_and_is_tol
 
     async with running_agent(tmp_path / "vm", {**environment, "SERVICE_ACCOUNT": "db"}) as agent:
 
-        async def is_told() -> bool:
+        async def is_logged() -> bool:
             return "is for the service account web" in agent.log.read_text()
 
-        await until(is_told, what="the reason in the agent's log")
+        await until(is_logged, what="the reason in the agent's log")
         assert own_address(74) not in {each["address"] for each in await endpoints(there)}

@@ -79,14 +79,14 @@ async def until_only(mesh: RunningMesh, root: x509.Certificate) -> None:
 
 async def replace_root(ca: Path, directory: Path) -> str:
     """Have the root replaced; return what is said."""
-    status, told, errors = await run_command(
+    status, output, errors = await run_command(
         *("mesh_discovery", "replace-root", "--ca-dir", str(ca)),
         *("--spread", "6s", "--retirement", "12s"),
         environment={},
         directory=directory,
     )
     assert status == 0, errors
-    return told
+    return output
 
 
 def certificate_in(file: Path) -> x509.Certificate:

@@ -14,7 +14,7 @@ from mesh_e2e import (
     put,
     run_command,
     running_agent,
-    until_told,
+    until_status,
 )
 
 MESH = """\
@@ -41,7 +41,7 @@ async def test_an_agent_is_ready_by_its_second_control_plane_and_says_so(tmp_pat
             "MESH_AGENT_FURTHER_CONTROL_PLANES": works,
         }
         async with running_agent(alone, environment) as agent:
-            status = await until_told(agent, has_all, what="all of it")
+            status = await until_status(agent, has_all, what="all of it")
             xds = status["xds"]
             assert xds["control_plane"] == works
             first, second = xds["control_planes"]

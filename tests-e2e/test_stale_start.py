@@ -198,8 +198,8 @@ async def test_everything_starts_again_while_control_plane_and_authority_are_awa
             await until_answered(mesh, "added")
 
             async def is_current() -> bool:
-                told = [(await status(each))["xds"] for each in workloads]
-                return all(each["connected"] and each["stale_since"] is None for each in told)
+                statuses = [(await status(each))["xds"] for each in workloads]
+                return all(each["connected"] and each["stale_since"] is None for each in statuses)
 
             await until(is_current, what="configuration of the control plane's own")
             assert "stale" not in (await page(frontend, "/healthz/ready"))[1]

@@ -166,7 +166,7 @@ def environment_version(environment: Path) -> str:
 
 
 def processes_in(folder: Path) -> list[str]:
-    """Return the processes that work in a folder or were told of it."""
+    """Return the processes that work in a folder or were given it."""
     found = []
     for each in Path("/proc").glob("[0-9]*"):
         try:

@@ -1,7 +1,7 @@
 """Where an agent's certificate comes from, and to whom it is shown: each way in, from its start.
 
 The real `mesh-agent proxy` with its Envoy; a control plane and an authority that note all they
-are told; a client of the secret socket that asks as Envoy does.
+are sent; a client of the secret socket that asks as Envoy does.
 """
 
 import asyncio
@@ -185,7 +185,7 @@ def mount(directory: Path, certificate: Certificate) -> None:
         ("etc/certs", {}, None),
         ("var/run/secrets/workload-spiffe-credentials", {}, None),
     ],
-    ids=["told to", "with a bogus token", "because they are there", "well-known directory"],
+    ids=["asked to", "with a bogus token", "because they are there", "well-known directory"],
 )
 async def test_mounted_certificates_are_used_and_no_authority_is_asked(
     tmp_path: Path, workload: Path, place: str, settings: dict[str, str], token: str | None
@@ -254,7 +254,7 @@ async def test_a_healthy_socket_of_another_program_is_used_and_no_authority_is_a
 
 
 @pytest.mark.parametrize("served", [True, False], ids=["healthy", "stale"])
-async def test_the_control_plane_is_told_of_a_healthy_socket_for_gateway_credentials(
+async def test_the_control_plane_is_sent_that_a_socket_for_gateway_credentials_is_healthy(
     tmp_path: Path,
     workload: Path,
     served: bool,  # noqa: FBT001 - a parameter of the table
@@ -268,8 +268,8 @@ async def test_the_control_plane_is_told_of_a_healthy_socket_for_gateway_credent
         on_platform(workload, theirs)
         async with running_agent(workload, environment_of(theirs, ADDRESS)):
             node = await node_of(await theirs.wait_stream())
-            told = node.metadata.fields["credential"].string_value
-            assert told == ("true" if served else "")
+            credential = node.metadata.fields["credential"].string_value
+            assert credential == ("true" if served else "")
 
 
 def leave_a_dead_socket(path: Path) -> None:
@@ -400,8 +400,8 @@ async def test_an_authority_that_starts_after_the_agent_is_found(
                 lambda: "certificate request failed" in agent.log.read_text(), what="an attempt"
             )
             assert not waiting.done()
-            told = (await agent.status())["certificate"]
-            assert "connection refused" in told["last_error"]
+            certificate = (await agent.status())["certificate"]
+            assert "connection refused" in certificate["last_error"]
             async with servers(tmp_path, ca_address=later) as back:
                 assert identity((await waiting)["default"]) == [str(WEB)]
                 assert len(back.ca.asked_at) == 1
@@ -424,9 +424,9 @@ async def test_an_unusable_certificate_does_not_replace_the_one_that_works(
             )
             async with agent.asked_for("default") as secrets:
                 kept = leaf((await all_of(secrets, "default"))["default"])
-                told = (await agent.status())["certificate"]
-                assert told["serial"] == f"{kept.serial_number:x}"
-                assert "not for use as server and client" in told["last_error"]
+                certificate = (await agent.status())["certificate"]
+                assert certificate["serial"] == f"{kept.serial_number:x}"
+                assert "not for use as server and client" in certificate["last_error"]
                 theirs.authority.answer()
                 next_one = leaf((await all_of(secrets, "default"))["default"])
             assert next_one.serial_number != kept.serial_number
@@ -472,8 +472,11 @@ async def test_a_grpc_application_needs_no_envoy(tmp_path: Path, workload: Path)
             await until_ready(agent, wanted=True)
             first = chain.read_bytes()
             bootstrap = workload / "etc/istio/proxy/grpc-bootstrap.json"
-            told = (await agent.status())["envoy"]
-            assert told == {"state": "none", "grpc_bootstrap": str(bootstrap.relative_to(workload))}
+            envoy = (await agent.status())["envoy"]
+            assert envoy == {
+                "state": "none",
+                "grpc_bootstrap": str(bootstrap.relative_to(workload)),
+            }
             for _ in range(2):  # an application that goes does not take the agent with it
                 application = await asyncio.create_subprocess_exec(
                     *(sys.executable, "-c", GRPC_CLIENT),

@@ -32,7 +32,7 @@ class Compared:
     """A document with what both say of it.
 
     theirs: accepted, warned, refused, or foreign where Istio does not serve its kind.
-    reason: theirs. sentences: the mistakes told here.
+    reason: theirs. sentences: the mistakes that are reported here.
     """
 
     corpus: str
@@ -109,8 +109,8 @@ def _read(said: dict[str, Any]) -> tuple[Ours, tuple[str, ...]]:
     except Exception as error:  # noqa: BLE001 - that nothing is raised is one of the findings
         return Ours.CRASHED, (f"{type(error).__name__}: {error}",)
     if content.problems:
-        told = tuple(f"{each.field}: {each.message}" for each in content.problems)
-        return Ours.REFUSED, told
+        mistakes = tuple(f"{each.field}: {each.message}" for each in content.problems)
+        return Ours.REFUSED, mistakes
     return (Ours.TAKEN if content.objects else Ours.LET_PASS), ()
 
 

@@ -3,7 +3,7 @@
 
 `python3 tools/dev.py SESSION [PACKAGE] [ARGS ...]` makes a private environment in `.dev/` that
 holds the session runner (nox) and the installer (uv), and runs the session of noxfile.py in it.
-The environment is made once and kept. Without a session, the sessions are listed.
+The environment is created once and kept. Without a session, the sessions are listed.
 
 Standard library only, in a syntax that an older Python still reads, so that it can say that it is
 too old.
@@ -122,7 +122,7 @@ def parse(
 
 def make_environment() -> None:
     """Make .dev/env, unless it is there with these pins and this Python."""
-    stamp = ENVIRONMENT / "made-with.txt"
+    stamp = ENVIRONMENT / "created-with.txt"
     wanted = "\n".join([sys.version, str(Path(sys.executable).resolve()), *PINS])
     ENVIRONMENT.parent.mkdir(exist_ok=True)
     with (ENVIRONMENT.parent / "lock").open("w") as lock:

@@ -1,6 +1,6 @@
 """Make type stubs of Envoy's messages for mypy.
 
-xds-protos ships no types. The stubs are made from the descriptors inside its modules, by
+xds-protos ships no types. The stubs are generated from the descriptors inside its modules, by
 mypy-protobuf's plugin, for those modules that the tree imports and all that these refer to; into a
 folder that git ignores and mypy knows.
 """
@@ -68,10 +68,10 @@ def generate(files: dict[str, FileDescriptor], output: Path) -> None:
         if not name.startswith(_WITH_TYPES):
             request.file_to_generate.append(name)
     plugin = Path(sysconfig.get_path("scripts"), "protoc-gen-mypy")
-    made = subprocess.run(
+    ran = subprocess.run(
         [str(plugin)], input=request.SerializeToString(), capture_output=True, check=True
     )
-    response = plugin_pb2.CodeGeneratorResponse.FromString(made.stdout)
+    response = plugin_pb2.CodeGeneratorResponse.FromString(ran.stdout)
     if response.error:
         raise SystemExit(f"envoy_stubs: protoc-gen-mypy: {response.error}")
     for each in response.file:
@@ -86,7 +86,7 @@ def main(root: Path) -> int:
     generated_from = "\n".join(
         [*(f"{name} {version(name)}" for name in ("xds-protos", "mypy-protobuf")), *sorted(modules)]
     )
-    note = STUBS / "made-of"
+    note = STUBS / "generated-from"
     if not note.is_file() or note.read_text() != generated_from:
         shutil.rmtree(STUBS, ignore_errors=True)
         files = closure(modules)

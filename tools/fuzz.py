@@ -30,7 +30,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Protocol, cast
 
-from fuzz_outcomes import Outcome, outcome_of, summary, told
+from fuzz_outcomes import Outcome, description_of, outcome_of, summary
 from workspace import ROOT, distributions
 
 FOUND = ROOT / ".fuzz"
@@ -160,7 +160,7 @@ def _run(file: Path, seconds: int, seed: int, *, keep: bool) -> Outcome:
         took = time.monotonic() - began
         kept = _keep(file, inputs) if keep and done.returncode == 0 else 0
     outcome = outcome_of(done, name=name, file=file, seconds=took, kept=kept)
-    print(told(outcome), flush=True)
+    print(description_of(outcome), flush=True)
     return outcome
 
 

@@ -1,4 +1,4 @@
-"""What became of fuzzers' processes, read from their output and told in lines."""
+"""What became of fuzzers' processes, read from their output and described in lines."""
 
 from __future__ import annotations
 
@@ -83,8 +83,8 @@ def _sentence(done: subprocess.CompletedProcess[str]) -> str:
         frames = _FRAME.findall(done.stdout, raised.end())
         where = f" ({_from_root(Path(frames[-1][0]))}:{frames[-1][1]})" if frames else ""
         return raised[1].replace("\n", " ")[:_LONGEST_SENTENCE] + where
-    if told := _LIBFUZZERS_ERROR.search(done.stderr):
-        return told[1]
+    if error := _LIBFUZZERS_ERROR.search(done.stderr):
+        return error[1]
     if done.returncode < 0:
         return f"ended by {signal.Signals(-done.returncode).name}"
     lines = (done.stdout + done.stderr).splitlines()
@@ -92,7 +92,7 @@ def _sentence(done: subprocess.CompletedProcess[str]) -> str:
     return f"{last[:_LONGEST_SENTENCE]} (exit status {done.returncode})"
 
 
-def told(outcome: Outcome) -> str:
+def description_of(outcome: Outcome) -> str:
     """Return the line of one fuzzer, with the end of its output if it has failed."""
     said = "failed" if outcome.failure else "ok"
     kept = f", {outcome.kept} inputs kept" if outcome.kept else ""

@@ -130,8 +130,8 @@ def failing_programs(readme: Path) -> Iterator[str]:
                 timeout=_PROGRAM_TIMEOUT_S,
             )
         if done.returncode != 0:
-            told = done.stderr.strip().splitlines() or ["nothing is printed"]
-            yield f"{readme.parent.name}/README.md, program {number}: {told[-1]}"
+            lines = done.stderr.strip().splitlines() or ["nothing is printed"]
+            yield f"{readme.parent.name}/README.md, program {number}: {lines[-1]}"
 
 
 def failing_commands(installed: Distribution) -> Iterator[str]:
@@ -145,8 +145,8 @@ def failing_commands(installed: Distribution) -> Iterator[str]:
             [str(scripts / command[0]), *command[1:]], capture_output=True, text=True, check=False
         )
         if done.returncode != 0 or not done.stdout.strip():
-            told = done.stderr.strip().splitlines() or ["nothing is printed"]
-            yield f"{' '.join(command)} fails with exit status {done.returncode}: {told[-1]}"
+            lines = done.stderr.strip().splitlines() or ["nothing is printed"]
+            yield f"{' '.join(command)} fails with exit status {done.returncode}: {lines[-1]}"
 
 
 def main(arguments: list[str]) -> int:

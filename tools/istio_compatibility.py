@@ -25,12 +25,12 @@ discovery` those of Istio's control plane, of release 1.11 and of today. This pa
 (`packages/agent/src/mesh_agent/config/table`, `packages/discovery/src/mesh_discovery/settings`).
 
 - **honoured**: it has the effect that it has in Istio.
-- **told**: it is accepted and has no effect; the log says so at start, with the reason. Values that
-  ask for no more than the program does anyway are accepted without a word.
+- **without effect**: it is accepted and does nothing; the log says so at start, with the reason.
+  Values that ask for no more than the program does anyway are accepted without a word.
 - **refused**: the program does not start, because what is asked for can't be kept.
 
-Variables that look like Istio's or ours and stand nowhere here are told as unknown, and so are the
-agent's flags; a flag that Istio's control plane has had in no release is an error.
+Variables that look like Istio's or ours and stand nowhere here are logged as unknown, and so are
+the agent's flags; a flag that Istio's control plane has had in no release is an error.
 
 # The agent
 
@@ -98,7 +98,7 @@ def _notes(setting: Setting) -> Iterator[str]:
         values = ", ".join(f"`{value}`" for value in setting.silent)
         yield f"without a word: {values}"
     if setting.quiet:
-        yield "told at level info"
+        yield "logged at level info"
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -208,8 +208,8 @@ def find_istioctl() -> str | None:
 @contextmanager
 def lab(istioctl: str) -> Iterator[Lab]:
     """Run the example's mesh while the block runs, with certificates and dumps to be used."""
-    with tempfile.TemporaryDirectory(prefix="istioctl-") as made:
-        directory = Path(made)
+    with tempfile.TemporaryDirectory(prefix="istioctl-") as folder:
+        directory = Path(folder)
         for each in _EXAMPLE.iterdir():
             shutil.copy(each, directory)
         state = directory / "state"

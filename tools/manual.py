@@ -49,7 +49,7 @@ def pages() -> Mapping[Path, str]:
         if (same := first.setdefault(value, name)) != name:
             found[place(homes[name], name)] = f".so man1/{same}.1\n"
             continue
-        for page, text in made_by(name):
+        for page, text in documents_of(name):
             found[place(homes.get(page, homes[name]), page)] = text
     return found
 
@@ -78,7 +78,7 @@ def plugins() -> Iterator[tuple[Path, str]]:
             yield file.parent, name
 
 
-def made_by(name: str) -> Iterator[tuple[str, str]]:
+def documents_of(name: str) -> Iterator[tuple[str, str]]:
     """Run a command of this environment for its pages; return them by name."""
     program = Path(sys.executable).with_name(name)
     with tempfile.TemporaryDirectory() as folder:

@@ -30,11 +30,11 @@ def main() -> int:
             request_serializer=StringValue.SerializeToString,
             response_deserializer=StringValue.FromString,
         )
-        made = 0
-        while not options.count or made < options.count:
-            if made:
+        calls = 0
+        while not options.count or calls < options.count:
+            if calls:
                 time.sleep(options.interval)
-            made += 1
+            calls += 1
             try:
                 # wait_for_ready: the configuration may not have come yet.
                 answer = say_hello(StringValue(value=options.name), timeout=20, wait_for_ready=True)

@@ -45,10 +45,10 @@ def main() -> None:
     server.start()
     print(f"{NAME} listens on {address}", flush=True)
 
-    told_to_stop = threading.Event()
+    stop_requested = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: told_to_stop.set())
-    told_to_stop.wait()
+        signal.signal(number, lambda *_: stop_requested.set())
+    stop_requested.wait()
     server.stop(grace=5).wait()
 
 

@@ -48,17 +48,17 @@ def main() -> None:
     threading.Thread(target=wait_for_input_to_end, args=(ended,), daemon=True).start()
     with channel(target) as kept:
         grpc.channel_ready_future(kept).result(timeout=60)
-        made = 0
+        calls = 0
         due = time.monotonic()
         while not ended.is_set():
-            new = made % 2 == 1
+            new = calls % 2 == 1
             if new:
                 with channel(target, options=OWN_CONNECTIONS) as own:
-                    told = call(own)
+                    answer = call(own)
             else:
-                told = call(kept)
-            made += 1
-            print(json.dumps({"new": new, **told}), flush=True)
+                answer = call(kept)
+            calls += 1
+            print(json.dumps({"new": new, **answer}), flush=True)
             due = max(due + 1 / rate, time.monotonic() - 1)
             ended.wait(max(0.0, due - time.monotonic()))
 

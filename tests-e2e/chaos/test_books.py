@@ -88,8 +88,10 @@ def test_every_request_is_in_the_account_once(
     spans: list[tuple[float, float]], answered: int
 ) -> None:
     failures = [failed(sent_at, sent_at + took_s) for sent_at, took_s in spans]
-    told = account(LANE, answered=answered, failures=failures, deaths=[DEATH], absences=[ABSENCE])
-    assert told.sent == answered + len(failures)
+    counted = account(
+        LANE, answered=answered, failures=failures, deaths=[DEATH], absences=[ABSENCE]
+    )
+    assert counted.sent == answered + len(failures)
 
 
 def test_a_level_is_not_moved_by_single_samples() -> None:
@@ -98,7 +100,7 @@ def test_a_level_is_not_moved_by_single_samples() -> None:
     assert grown(level, share=0.1, least=1) is None
 
 
-def test_a_leak_is_told() -> None:
+def test_a_leak_is_reported() -> None:
     level = level_of("memory of it", [50.0 + 2 * number for number in range(50)])
     assert level is not None
     assert grown(level, share=0.25, least=10) == "memory of it grew from 80 to 140"
@@ -121,15 +123,15 @@ def test_certificates_that_were_issued_are_good() -> None:
     assert faults(presented("a"), presented("b")) == ()
 
 
-def test_a_certificate_that_was_never_issued_is_told() -> None:
+def test_a_certificate_that_was_never_issued_is_reported() -> None:
     assert faults(presented("c")) == ("store presented c, which was never issued",)
 
 
-def test_an_expired_certificate_is_told() -> None:
+def test_an_expired_certificate_is_reported() -> None:
     assert faults(presented("a", seen_at=70)) == ("store presented a 10 s after it had expired",)
 
 
-def test_a_rotation_that_stands_still_is_told() -> None:
+def test_a_rotation_that_stands_still_is_reported() -> None:
     assert faults(presented("a"), seconds=100) == (
         "store presented 1 certificates in 100 s, at least 2 were to be expected",
     )

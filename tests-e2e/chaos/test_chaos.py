@@ -22,9 +22,9 @@ async def test_the_books_balance_after_two_minutes_of_chaos(tmp_path: Path) -> N
         *("--seconds", str(SECONDS), "--seed", str(seed), "-o", str(report))
     )
     assert code == 0, f"seed {seed}:\n{output}\n{errors}"
-    told = json.loads(report.read_text())
-    assert told["balanced"]
-    assert all(lane["answered"] for lane in told["requests"])
+    document = json.loads(report.read_text())
+    assert document["balanced"]
+    assert all(lane["answered"] for lane in document["requests"])
 
 
 async def run_program(*arguments: str) -> tuple[int, str, str]:

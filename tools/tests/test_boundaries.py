@@ -77,8 +77,8 @@ def wrong_declarations(copy: Path, capfd: pytest.CaptureFixture[str]) -> Mistake
 
     def run() -> str:
         assert not boundaries.declared_is_imported(copy)
-        told = capfd.readouterr()
-        return told.out + told.err
+        printed = capfd.readouterr()
+        return printed.out + printed.err
 
     return run
 

@@ -96,15 +96,17 @@ def test_unreachable_index_is_said_in_one_sentence(
     monkeypatch.setenv("PIP_RETRIES", "0")
     done = call("lint", root=clone)
     assert done.returncode == 2
-    made, failed = done.stderr.splitlines()
-    assert made == "dev.py: making .dev/env"
+    started, failed = done.stderr.splitlines()
+    assert started == "dev.py: making .dev/env"
     assert "cannot install nox" in failed
     assert "the package index cannot be reached" in failed
     # What was half made is not taken for whole: the next call tries again.
     assert call("lint", root=clone).stderr == done.stderr
 
 
-def test_old_python_is_told_which_one_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_an_old_python_the_sentence_names_the_one_needed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(sys, "version_info", (3, 9, 2))
     with pytest.raises(dev.UsageError, match=r"this is Python 3\.9: .* Python 3\.11 or newer"):
         dev.check_python()

@@ -219,12 +219,12 @@ def test_each_name_in_backticks_is_there(document: str) -> None:
 LAZY = re.compile(r"^    def __getattr__\(", re.MULTILINE)
 
 
-def test_the_packages_that_load_parts_late_are_those_that_are_told() -> None:
+def test_the_packages_that_load_parts_late_are_those_that_are_named() -> None:
     faces = ROOT.glob("packages/*/src/*/__init__.py")
     found = {each.parent.name for each in faces if LAZY.search(each.read_text())}
     decision = (ROOT / "docs" / "decisions" / "0017-what-is-repeated.md").read_text()
-    (told,) = re.findall(r"when they are first used\*\*: (.*?)\. Five", decision, re.DOTALL)
-    assert set(re.findall(r"`(\w+)`", told)) == found
+    (names,) = re.findall(r"when they are first used\*\*: (.*?)\. Five", decision, re.DOTALL)
+    assert set(re.findall(r"`(\w+)`", names)) == found
 
 
 AGENT = ROOT / "packages" / "agent"

@@ -164,9 +164,9 @@ def _value(types: str) -> object:
 
 
 def make(known: Known, values: Mapping[str, object]) -> object:
-    made = known.kind(**values)
+    built = known.kind(**values)
     # A NamedTuple is checked by the class or the server that takes it.
-    return with_checked_fields(made) if hasattr(made, "_fields") else made
+    return with_checked_fields(built) if hasattr(built, "_fields") else built
 
 
 @pytest.mark.parametrize(("known", "field", "wrong"), CASES)
@@ -175,15 +175,15 @@ def test_a_value_of_another_type_is_converted_or_refused(
 ) -> None:
     given = example(known)
     make(known, given)  # the others are right
-    made, refusal = None, ""
+    built, refusal = None, ""
     try:
-        made = make(known, {**given, field: wrong})
+        built = make(known, {**given, field: wrong})
     except Exception as error:  # noqa: BLE001 - each package has its own for values
         refusal = str(error)
-    if made is None:
+    if built is None:
         assert field in refusal
         return
-    value = getattr(made, field)
+    value = getattr(built, field)
     if "tuple[Path" in known.fields[field]:
         assert all(isinstance(each, Path) for each in value)
     else:

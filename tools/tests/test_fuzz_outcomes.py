@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import fuzz
-from fuzz_outcomes import Outcome, outcome_of, summary, told
+from fuzz_outcomes import Outcome, description_of, outcome_of, summary
 from workspace import ROOT
 
 FILE = ROOT / "packages" / "dnsproxy" / "fuzz" / "fuzz_replies.py"
@@ -75,9 +75,9 @@ def test_the_last_lines_say_what_failed_with_which_input_and_how_to_run_it_again
     assert which == f"  input: {prefix}crash-1, in base64 AGJhZA=="
     words = f"--one packages/dnsproxy/fuzz/fuzz_replies.py {prefix}crash-1"
     assert again == f"  again: python tools/fuzz.py {words}"
-    assert "53 MB  failed" in told(bad)
-    assert stdout + stderr in told(bad)
-    assert "50 MB  ok" in told(good)
+    assert "53 MB  failed" in description_of(bad)
+    assert stdout + stderr in description_of(bad)
+    assert "50 MB  ok" in description_of(good)
 
 
 def test_a_large_input_is_named_and_not_shown(tmp_path: Path) -> None:

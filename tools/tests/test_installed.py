@@ -51,9 +51,9 @@ class Layout:
 
 @pytest.fixture
 def layout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Layout:
-    made = Layout(tmp_path, f"planted_{tmp_path.name}")  # modules are imported once a process
-    monkeypatch.syspath_prepend(made.site)
-    return made
+    planted = Layout(tmp_path, f"planted_{tmp_path.name}")  # modules are imported once a process
+    monkeypatch.syspath_prepend(planted.site)
+    return planted
 
 
 @pytest.fixture
@@ -139,9 +139,9 @@ def test_the_imports_that_a_readme_shows_are_run(
     if mistake is None:
         assert found() == []
     else:
-        (told,) = found()
-        assert mistake in told
-        assert "README.md says" in told
+        (failure,) = found()
+        assert mistake in failure
+        assert "README.md says" in failure
 
 
 @pytest.mark.parametrize(
@@ -156,9 +156,9 @@ def test_the_programs_of_a_readme_are_run(
     layout: Layout, found: Found, program: str, mistake: str | None
 ) -> None:
     (layout.folder / "README.md").write_text(f"# One\n\n```python run\n{program}\n```\n")
-    told = found()
-    assert len(told) == (mistake is not None)
-    assert mistake is None or told[0].endswith(mistake)
+    failures = found()
+    assert len(failures) == (mistake is not None)
+    assert mistake is None or failures[0].endswith(mistake)
 
 
 @pytest.mark.parametrize(
@@ -180,8 +180,8 @@ def test_commands_print_their_help(
     page.parent.mkdir(parents=True)
     page.write_text("")
     monkeypatch.setattr(sysconfig, "get_path", {"scripts": str(layout.site)}.__getitem__)
-    told = found()
-    assert told == [] if mistake is None else mistake in told[0]
+    failures = found()
+    assert failures == [] if mistake is None else mistake in failures[0]
 
 
 def test_a_command_without_a_manual_page_is_found(layout: Layout, found: Found) -> None:

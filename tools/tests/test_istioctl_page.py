@@ -28,7 +28,7 @@ def test_what_is_shown_begins_as_the_command_is_to_print() -> None:
         assert ("Error:" in said) == (not shown.succeeds), shown.words
 
 
-def test_output_that_is_not_as_expected_is_told() -> None:
+def test_output_that_is_not_as_expected_is_reported() -> None:
     shown = Shown("proxy-status", ("backend.shop", "frontend.shop"))
     assert mistakes(shown, Output(0, "backend.shop frontend.shop")) == []
     assert mistakes(shown, Output(1, "backend.shop")) == ["no 'frontend.shop'", "exit status 1"]

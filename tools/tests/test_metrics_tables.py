@@ -32,7 +32,7 @@ from mesh_e2e import (
     plane,
     running_agent,
     send,
-    until_told,
+    until_status,
     workload,
 )
 
@@ -129,8 +129,8 @@ async def scrape(address: str, port: int) -> dict[str, Described]:
 
 async def until_known(agent: Agent) -> None:
     """Wait for what is told only when it is known: certificate, health, an answer of DNS."""
-    await until_told(agent, has_all, what="the agent to be ready")
-    await until_told(
+    await until_status(agent, has_all, what="the agent to be ready")
+    await until_status(
         agent,
         lambda status: bool(
             status["envoy_certificate"].get("matches")
@@ -182,8 +182,8 @@ async def scraped(directory: Path) -> Scrapes:
 def assert_same(documented: Mapping[str, Described], exposed: Mapping[str, Described]) -> None:
     """Fail with the rows that are too many, too few or otherwise."""
     assert set(documented) == set(exposed)
-    told = {name: documented[name].kind for name in exposed}
-    assert told == {name: each.kind for name, each in exposed.items()}
+    kinds = {name: documented[name].kind for name in exposed}
+    assert kinds == {name: each.kind for name, each in exposed.items()}
     labels = {name: each.labels for name, each in exposed.items() if each.labels is not None}
     assert {name: documented[name].labels for name in labels} == labels
 

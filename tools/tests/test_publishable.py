@@ -29,7 +29,7 @@ def test_the_license_is_in_the_folder_and_named(package: Package) -> None:
 
 
 @PACKAGES
-def test_who_made_it_and_what_it_is_for_are_told(package: Package) -> None:
+def test_who_wrote_it_and_what_it_is_for_are_named(package: Package) -> None:
     project = project_of(package)
     assert project["authors"] == [{"name": "The mesh-agent authors"}]
     assert project["keywords"]

@@ -19,10 +19,10 @@ def attacks() -> dict[str, bool]:
     )
     assert isinstance(table, ast.Dict)
     found: dict[str, bool] = {}
-    for key, made in zip(table.keys, table.values, strict=True):
+    for key, call in zip(table.keys, table.values, strict=True):
         assert isinstance(key, ast.Constant)
-        assert isinstance(made, ast.Call)
-        found[str(key.value)] = bool(ast.literal_eval(made.args[1]))
+        assert isinstance(call, ast.Call)
+        found[str(key.value)] = bool(ast.literal_eval(call.args[1]))
     return found
 
 

@@ -130,7 +130,7 @@ async def test_a_redirect_is_not_followed() -> None:
         assert (await fetched(f"http://a.example:{port}/")).status == 302
 
 
-async def test_the_next_address_is_tried_and_none_that_answers_is_told() -> None:
+async def test_the_next_address_is_tried_and_none_that_answers_is_reported() -> None:
     async with serving(_ok) as port:
         url = f"http://a.example:{port}/"
         assert (await fetched(url, "127.99.99.99", "127.0.0.1")).body == b"ok"
@@ -231,6 +231,6 @@ async def test_a_server_that_ends_before_its_answer_may_be_asked_again(content: 
 
 
 @pytest.mark.parametrize("url", ["", "a", "ftp://a/", "http://", "http://u:p@a/", "http://a:x/"])
-async def test_what_is_no_url_is_told(url: str) -> None:
+async def test_what_is_no_url_is_reported(url: str) -> None:
     with pytest.raises(FetchFailed, match="no URL"):
         await fetched(url)

@@ -1,4 +1,4 @@
-"""A local HTTP server that answers as told, and the command called in this process."""
+"""A local HTTP server that answers as a test sets it, and the command called in this process."""
 
 from __future__ import annotations
 

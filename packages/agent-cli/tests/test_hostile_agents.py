@@ -20,7 +20,7 @@ COMMANDS = (("status",), ("certs",), ("dns", "web"))
 
 @contextmanager
 def peer(behave: Callable[[socket.socket], None]) -> Iterator[int]:
-    """A server whose every connection behaves as told."""
+    """A server whose every connection behaves as a test sets it."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         stopped = threading.Event()
 

@@ -37,7 +37,7 @@ def test_no_other_word_is_lost(words: list[str]) -> None:
     assert placed == ["proxy", *words]
 
 
-def test_a_flag_that_has_no_effect_is_told_and_the_command_runs(call: Call) -> None:
+def test_a_flag_that_has_no_effect_is_reported_and_the_command_runs(call: Call) -> None:
     called = call("--log_output_level=debug", "version", "--short")
     assert called.status == 0
     assert called.out.strip()

@@ -217,9 +217,9 @@ def test_certs_compares_serials(
         status = {**STATUS, "envoy": {"admin": f"127.0.0.1:{envoy.port}"}}
         with serve((200, json.dumps(status).encode())) as agent:
             called = call("certs", "--address", "127.0.0.1", "--port", str(agent.port), "--json")
-    told = json.loads(called.out)
-    assert (called.status, told["agree"]) == (int(not agree), agree)
-    assert bool(told["differences"]) is not agree
+    report = json.loads(called.out)
+    assert (called.status, report["agree"]) == (int(not agree), agree)
+    assert bool(report["differences"]) is not agree
 
 
 @pytest.mark.parametrize(("warming", "status"), [(0, 0), (1, 1)])
@@ -227,8 +227,10 @@ def test_an_envoy_that_uses_no_certificate_is_well_unless_it_waits_for_one(
     call: Call, serve: Serve, warming: int, status: int
 ) -> None:
     with serve((200, b'{"certificates": []}')) as envoy:
-        told = {"admin": f"127.0.0.1:{envoy.port}", "warming": warming}
-        with serve((200, json.dumps({**STATUS, "ready": True, "envoy": told}).encode())) as agent:
+        envoy_status = {"admin": f"127.0.0.1:{envoy.port}", "warming": warming}
+        with serve(
+            (200, json.dumps({**STATUS, "ready": True, "envoy": envoy_status}).encode())
+        ) as agent:
             called = call("certs", "--address", "127.0.0.1", "--port", str(agent.port))
     assert called.status == status
     shown = " ".join(called.out.split())
@@ -247,8 +249,8 @@ def test_certs_of_another_process_are_not_compared_with_what_the_agent_lacks(
     answer = {"certificates": [{"cert_chain": chain, "ca_cert": [{"serial_number": "aa"}]}]}
     with serve((200, json.dumps(answer).encode())) as envoy:
         foreign = {"served_by": "/var/run/secrets/workload-spiffe-uds/socket", "apis": ["SDS"]}
-        told = {"certificate": foreign, "envoy": {"admin": f"127.0.0.1:{envoy.port}"}}
-        with serve((200, json.dumps({**STATUS, **told}).encode())) as agent:
+        fields = {"certificate": foreign, "envoy": {"admin": f"127.0.0.1:{envoy.port}"}}
+        with serve((200, json.dumps({**STATUS, **fields}).encode())) as agent:
             words = ("certs", "--address", "127.0.0.1", "--port", str(agent.port))
             as_json, screen = call(*words, "--json"), call(*words)
     assert (as_json.status, json.loads(as_json.out)["agree"]) == (int(agree is False), agree)

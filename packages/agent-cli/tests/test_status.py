@@ -128,7 +128,7 @@ def test_an_agent_that_started_while_the_control_plane_was_away(
     golden("stale.txt", render_status(status, now=NOW) + "\n")
 
 
-def test_the_certificate_of_an_earlier_run_that_is_not_used_is_told() -> None:
+def test_the_certificate_of_an_earlier_run_that_is_not_used_is_reported() -> None:
     reason = "its key is of type rsa-2048, and p256 is wanted now"
     screen = render_status({**STATUS, "certificate": {"not_taken_up": reason}}, now=NOW)
     assert f"NOT TAKEN UP  {reason}" in screen
@@ -209,15 +209,15 @@ def test_the_exit_status_says_whether_all_is_well(
 
 
 @pytest.mark.parametrize(
-    ("type_url", "told", "shown"),
+    ("type_url", "name", "shown"),
     [
         ("type.googleapis.com/envoy.config.cluster.v3.Cluster", "clusters", "clusters"),
         ("type.googleapis.com/istio.networking.nds.v1.NameTable", None, "name table"),
         ("type.googleapis.com/istio.workload.Address", None, "address"),
     ],
 )
-def test_types_are_called_as_people_call_them(type_url: str, told: str | None, shown: str) -> None:
-    types = {type_url: {"name": told, "version": "v1", "acked": True}}
+def test_types_are_called_as_people_call_them(type_url: str, name: str | None, shown: str) -> None:
+    types = {type_url: {"name": name, "version": "v1", "acked": True}}
     lines = render_status({"xds": {"types": types}}, now=NOW).splitlines()
     assert lines[-1].split("  ")[0] == shown
 
@@ -302,8 +302,8 @@ def test_an_agent_without_an_envoy_names_the_bootstrap_of_its_application() -> N
 def test_an_application_without_an_envoy_that_has_asked_for_nothing_is_well(
     call: Call, serve: Serve, xds: dict[str, object], status: int, said: str
 ) -> None:
-    told = {**WELL, "envoy": {"state": "none"}, "xds": {"connected": False, **xds}}
-    with serve((200, json.dumps(told).encode())) as agent:
+    document = {**WELL, "envoy": {"state": "none"}, "xds": {"connected": False, **xds}}
+    with serve((200, json.dumps(document).encode())) as agent:
         called = call("status", "--address", "127.0.0.1", "--port", str(agent.port))
     assert called.status == status
     assert said in called.out

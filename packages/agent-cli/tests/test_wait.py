@@ -98,8 +98,8 @@ def test_the_command_asks_the_status_port_for_the_reason(call: Call, serve: Serv
 def test_the_word_of_an_agent_without_an_envoy_is_enough(
     call: Call, serve: Serve, *, ready: bool, envoy: dict[str, str], status: int
 ) -> None:
-    told = json.dumps({"ready": ready, "envoy": envoy}).encode()
-    with serve((200, told), address=("127.0.0.11", 0)) as agent:
+    document = json.dumps({"ready": ready, "envoy": envoy}).encode()
+    with serve((200, document), address=("127.0.0.11", 0)) as agent:
         words = ("--address", "127.0.0.11", "--port", str(agent.port), "--timeoutSeconds", "0")
         called = call("wait", *words)
     assert called.status == status

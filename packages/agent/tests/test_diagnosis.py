@@ -1,4 +1,4 @@
-"""The doctor is told where everything of this agent is, also where its configuration is wrong."""
+"""The doctor is given where everything of this agent is, also where its configuration is wrong."""
 
 import json
 from pathlib import Path
@@ -91,7 +91,7 @@ def test_without_an_envoy_none_is_looked_for(tmp_path: Path) -> None:
     assert [each.port for each in config.ports] == [15020]
 
 
-def test_an_envoy_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_an_envoy_that_is_not_there_is_reported(tmp_path: Path) -> None:
     config = diagnosed(tmp_path, ENVOY_PATH="/nowhere/envoy")
     assert any("/nowhere/envoy" in each for each in config.problems)
 

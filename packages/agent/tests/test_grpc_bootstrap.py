@@ -114,8 +114,8 @@ async def test_certificates_of_a_shorter_life_have_the_bootstrap_written_again(
             await until(lambda: interval() != "900s", what="the file to be written again")
     assert interval() in ("72s", "73s")
     assert stat.S_IMODE(path.stat().st_mode) == 0o644
-    (told,) = [each for each in caplog.records if each.levelno == logging.WARNING]
-    assert "have to be restarted" in told.message
+    (warning,) = [each for each in caplog.records if each.levelno == logging.WARNING]
+    assert "have to be restarted" in warning.message
 
 
 def test_only_in_a_pod_may_other_users_connect(config: Callable[..., AgentConfig]) -> None:
@@ -126,7 +126,7 @@ def test_only_in_a_pod_may_other_users_connect(config: Callable[..., AgentConfig
     assert config().relay.max_streams > with_envoy.relay.max_streams
 
 
-def test_a_socket_that_no_application_could_connect_to_is_told(
+def test_a_socket_that_no_application_could_connect_to_is_reported(
     config: Callable[..., AgentConfig],
 ) -> None:
     long = "x" * 107

@@ -28,7 +28,7 @@ def mesh_agent(
     )
 
 
-def test_all_that_is_missing_is_told_a_sentence_each(tmp_path: Path) -> None:
+def test_all_that_is_missing_is_reported_in_a_sentence_each(tmp_path: Path) -> None:
     done = mesh_agent(tmp_path, "proxy", "--envoy-path", "/no/such/envoy")
     assert done.returncode == 1
     lines = done.stderr.splitlines()
@@ -48,19 +48,19 @@ def test_flags_of_other_versions_are_passed_over(tmp_path: Path) -> None:
     assert "istio-token does not exist" in done.stderr
 
 
-def test_an_unknown_role_is_told_with_the_known_ones(tmp_path: Path) -> None:
+def test_an_unknown_role_is_reported_with_the_known_ones(tmp_path: Path) -> None:
     done = mesh_agent(tmp_path, "proxy", "gateway")
     assert done.returncode == 1
     assert "proxy type 'gateway' is not known, it must be one of sidecar, router" in done.stderr
 
 
-def test_a_bad_log_level_is_told_with_the_known_ones(tmp_path: Path) -> None:
+def test_a_bad_log_level_is_reported_with_the_known_ones(tmp_path: Path) -> None:
     done = mesh_agent(tmp_path, "proxy", "--log_output_level", "noisy")
     assert done.returncode == 1
     assert "'noisy' is not one of debug, info" in done.stderr
 
 
-def test_a_bad_setting_is_told_by_its_name(tmp_path: Path) -> None:
+def test_a_bad_setting_is_reported_by_its_name(tmp_path: Path) -> None:
     done = mesh_agent(tmp_path, "proxy", SECRET_TTL="tomorrow")
     assert done.returncode == 1
     assert "SECRET_TTL: 'tomorrow' is not a duration such as 24h" in done.stderr
@@ -89,7 +89,7 @@ def page(port: int, path: str) -> str:
         return ""
 
 
-async def test_settings_without_effect_are_told_by_the_agent_that_runs(
+async def test_settings_without_effect_are_reported_by_the_agent_that_runs(
     tmp_path: Path, free_port: Callable[[], int]
 ) -> None:
     port = free_port()
@@ -117,8 +117,8 @@ async def test_settings_without_effect_are_told_by_the_agent_that_runs(
     assert "canary-51c0" not in json.dumps(config["variables"]["XDS_HEADER_authorization"])
     assert config["without_effect"].keys() == {"JWT_POLICY", "GOMEMLIMIT", "--vklog", "--new"}
     lines = [json.loads(line) for line in output.splitlines()]
-    told = {each["setting"]: each["level"] for each in lines if "setting" in each}
-    assert told == {
+    levels = {each["setting"]: each["level"] for each in lines if "setting" in each}
+    assert levels == {
         "JWT_POLICY": "warning",
         "GOMEMLIMIT": "info",
         "--vklog": "warning",
@@ -142,24 +142,24 @@ async def test_an_agent_without_file_descriptors_says_so_in_its_status_and_log_u
         try:
             shown = partial(page, port, "/debug/status")
 
-            def told() -> str:
+            def fault() -> str:
                 document = json.loads(shown() or "{}")
                 return str(document.get("details", {}).get("open_files", ""))
 
             await until(lambda: bool(shown()), what="its status")
-            assert not told()
+            assert not fault()
             before = resource.prlimit(agent.pid, resource.RLIMIT_NOFILE)
 
             def is_out() -> bool:
                 taken = {int(each.name) for each in Path(f"/proc/{agent.pid}/fd").iterdir()}
                 lowest_free = next(n for n in range(len(taken) + 1) if n not in taken)
                 resource.prlimit(agent.pid, resource.RLIMIT_NOFILE, (lowest_free, before[1]))
-                return told().startswith("out of file descriptors")
+                return fault().startswith("out of file descriptors")
 
             await until(is_out, what="the trouble in its status")
             assert "istio_agent_process_cpu_seconds_total" in page(port, "/metrics")
             resource.prlimit(agent.pid, resource.RLIMIT_NOFILE, before)
-            await until(lambda: bool(shown()) and not told(), what="the end of it")
+            await until(lambda: bool(shown()) and not fault(), what="the end of it")
         finally:
             agent.send_signal(signal.SIGTERM)
             output, _ = agent.communicate(timeout=60)

@@ -4,7 +4,7 @@
 
 The server runs on uvloop in a process of its own, pinned to one core, with the audit log written
 to a file; the callers share another process on another core, each has a connection of its own and
-sends ready-made P-256 requests, one after the other. What is measured, by the word in the first
+sends prepared P-256 requests, one after the other. What is measured, by the word in the first
 column:
 
     alone   `Authority.sign` in a loop: what reading, checking and signing cost

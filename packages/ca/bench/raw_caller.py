@@ -2,7 +2,7 @@
 
 A `grpc.aio` client takes longer over a call than the server does, so that a bench with one would
 measure the client. This one speaks just as much HTTP/2 (RFC 9113) as a call takes: it sends frames
-made beforehand, and of the answer looks at the frames' headers. Like gRPC's client it has the
+prepared beforehand, and of the answer looks at the frames' headers. Like gRPC's client it has the
 server keep the request's header fields, and afterwards sends their numbers only (RFC 7541).
 """
 

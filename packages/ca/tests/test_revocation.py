@@ -218,7 +218,9 @@ def test_what_is_no_identity_is_refused(text: str, revocations: RevocationList) 
 
 
 @pytest.mark.parametrize("text", [b"", b"{}", b"[]", b'{"version": 2}', b"[" * 9000])
-def test_damaged_file_is_told_and_the_list_stays(text: bytes, revocations: RevocationList) -> None:
+def test_damaged_file_is_reported_and_the_list_stays(
+    text: bytes, revocations: RevocationList
+) -> None:
     revocations.revoke(1)
     before = revocations.pem
     revocations.file.write_bytes(text)

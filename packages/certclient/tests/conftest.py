@@ -1,4 +1,4 @@
-"""What the tests here share: an identity, keys and answers made by the fake authority."""
+"""What the tests here share: an identity, keys and answers issued by the fake authority."""
 
 import sys
 from collections.abc import Awaitable, Callable

@@ -65,11 +65,11 @@ async def test_asyncio_streams(certificates: Certificates) -> None:
         writer.write(await reader.readline())
         writer.close()
 
-    made = await example("asyncio", certificates=certificates, handle=handle)
-    async with made["server"] as server:
+    names = await example("asyncio", certificates=certificates, handle=handle)
+    async with names["server"] as server:
         port = server.sockets[0].getsockname()[1]
         for _ in range(2):
-            reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=made["ours"])
+            reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=names["ours"])
             writer.write(b"hello\n")
             assert await reader.readline() == b"hello\n"
             assert certificates.latest is not None
@@ -89,12 +89,12 @@ async def test_aiohttp(certificates: Certificates) -> None:
     await runner.setup()
     try:
         for _ in range(2):
-            made = await example(
+            names = await example(
                 "aiohttp", certificates=certificates, runner=runner, web=web, aiohttp=aiohttp
             )
-            await made["site"].start()
+            await names["site"].start()
             port = runner.addresses[-1][1]
-            async with aiohttp.ClientSession(connector=made["connector"]) as session:
+            async with aiohttp.ClientSession(connector=names["connector"]) as session:
                 for _ in range(2):
                     # Each request on a connection of its own: a kept one keeps its certificate.
                     async with session.get(
@@ -111,14 +111,14 @@ async def test_grpc(certificates: Certificates) -> None:
     async def show(request: bytes, context: "grpc.aio.ServicerContext[bytes, bytes]") -> bytes:
         return request + b"".join(context.auth_context()["x509_pem_cert"])
 
-    made = await example("grpc", certificates=certificates, grpc=grpc)
-    server = made["server"]
+    names = await example("grpc", certificates=certificates, grpc=grpc)
+    server = names["server"]
     handlers = {"Show": grpc.unary_unary_rpc_method_handler(show)}
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("Peer", handlers),))
     await server.start()
-    target = f"127.0.0.1:{made['port']}"
+    target = f"127.0.0.1:{names['port']}"
     try:
-        async with made["channel"] as channel:
+        async with names["channel"] as channel:
             before = await show_of(channel)
         renewed = await certificates.renew()
         async with certclient.grpc_channel(
@@ -129,7 +129,7 @@ async def test_grpc(certificates: Certificates) -> None:
         assert x509.load_pem_x509_certificate(after).serial_number == renewed.serial
     finally:
         await server.stop(None)
-        made.clear()  # its lambdas refer to it, and it to the server
+        names.clear()  # its lambdas refer to it, and it to the server
 
 
 async def application(scope: Mapping[str, Any], receive: Any, send: Any) -> None:
@@ -144,10 +144,10 @@ async def application(scope: Mapping[str, Any], receive: Any, send: Any) -> None
 async def uvicorn_server(
     certificates: Certificates,
 ) -> AsyncIterator[tuple[int, httpx.AsyncClient]]:
-    made = await example(
+    names = await example(
         "uvicorn", certificates=certificates, app=application, uvicorn=uvicorn, httpx=httpx
     )
-    server: uvicorn.Server = made["server"]
+    server: uvicorn.Server = names["server"]
     server.config.lifespan = "off"
     server.config.log_config = None
     serving = asyncio.create_task(server.serve(), name="uvicorn")
@@ -155,9 +155,9 @@ async def uvicorn_server(
         while not server.started:
             assert not serving.done()
             await asyncio.sleep(0.01)
-        yield server.servers[0].sockets[0].getsockname()[1], made["client"]
+        yield server.servers[0].sockets[0].getsockname()[1], names["client"]
     finally:
-        await made["client"].aclose()
+        await names["client"].aclose()
         server.should_exit = True
         await serving
 
@@ -194,8 +194,8 @@ async def test_uvicorn_refuses_a_client_without_a_certificate(certificates: Cert
 
 async def test_requests(certificates: Certificates) -> None:
     async with uvicorn_server(certificates) as (port, _):
-        made = await example("requests", certificates=certificates, requests=requests)
-        with made["session"] as session:
+        names = await example("requests", certificates=certificates, requests=requests)
+        with names["session"] as session:
             for _ in range(2):
                 answer = await asyncio.to_thread(
                     session.get, f"https://127.0.0.1:{port}/", headers={"Connection": "close"}
@@ -212,8 +212,8 @@ async def test_requests_does_not_talk_to_a_stranger(
     async with keep_fresh(other, FakeAuthority()) as foreign:
         await foreign.wait_for_first()
         async with uvicorn_server(foreign) as (port, _):
-            made = await example("requests", certificates=certificates, requests=requests)
-            with made["session"] as session:
+            names = await example("requests", certificates=certificates, requests=requests)
+            with names["session"] as session:
                 with pytest.raises(requests.exceptions.SSLError):
                     await asyncio.to_thread(session.get, f"https://127.0.0.1:{port}/", verify=False)
 

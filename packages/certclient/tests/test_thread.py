@@ -1,4 +1,4 @@
-"""Certificates in a thread, for programs without an event loop; and what is told on failure."""
+"""Certificates in a thread, for programs without an event loop; and what is logged on failure."""
 
 import logging
 import subprocess
@@ -107,7 +107,7 @@ asyncio.run(main())
 """
 
 
-def test_a_program_that_configures_no_logging_is_told_the_reason_once() -> None:
+def test_a_program_that_configures_no_logging_sees_the_reason_once() -> None:
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True, timeout=120
     )

@@ -1,4 +1,4 @@
-"""Completion and the manual, of commands made with typer and of such made with argparse."""
+"""Completion and the manual, of commands written with typer and of such written with argparse."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def test_the_pages_are_good_roff(call: Call, tmp_path: Path) -> None:
     assert "EXAMPLES\n       greeter greet you\n       greeter greet me --times 2\n" in shown
 
 
-def test_a_directory_that_cannot_be_made_is_one_sentence(call: Call, tmp_path: Path) -> None:
+def test_a_directory_that_cannot_be_created_is_one_sentence(call: Call, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     called = call("docs", "-o", str(tmp_path / "file" / "below"))
     assert (called.status, called.out) == (1, "")

@@ -20,8 +20,8 @@ def check(data: bytes) -> None:
         text = data.decode()
     except UnicodeDecodeError:
         return
-    one, told = read_document(text, file="mesh.json")
-    if not told:
+    one, mistakes = read_document(text, file="mesh.json")
+    if not mistakes:
         assert _depth(one.value) <= MAX_DEPTH
         _check_json(text, one.value)
 

@@ -62,7 +62,7 @@ def test_anything_else_is_refused_with_an_example(text: str) -> None:
         ("1h30", "; it needs a unit: h, m, s, ms, us or ns"),
     ],
 )
-def test_what_is_likely_meant_is_told(text: str, hint: str) -> None:
+def test_what_is_likely_meant_is_reported(text: str, hint: str) -> None:
     with pytest.raises(DurationError) as caught:
         parse_duration(text)
     assert caught.value.hint == hint
@@ -80,7 +80,7 @@ def test_a_duration_is_never_negative() -> None:
 
 
 @pytest.mark.parametrize("text", ["9999999h", "2562048h", "315576000000s", "9" * 50 + "h"])
-def test_longer_than_go_can_hold_is_told_with_the_bound(text: str) -> None:
+def test_longer_than_go_can_hold_is_reported_with_the_bound(text: str) -> None:
     bound = r"is longer than 2562047h47m16\.854775807s, the longest allowed"
     with pytest.raises(DurationBoundsError, match=bound):
         parse_duration(text)
@@ -92,7 +92,7 @@ def test_the_longest_duration_of_go_is_read() -> None:
     assert parse_duration("2562047h47m16.854775807s") >= LONGEST
 
 
-def test_bounds_of_the_callers_own_are_told() -> None:
+def test_bounds_of_the_callers_own_are_reported() -> None:
     least, most = timedelta(seconds=5), timedelta(hours=1)
     assert parse_duration("5s", least=least, most=most) == least
     assert parse_duration("1h", least=least, most=most) == most

@@ -1,4 +1,4 @@
-"""Data with mistakes, made to fit: what is right in it stays, and the rest is named."""
+"""Data with mistakes, changed to fit: what is right in it stays, and the rest is named."""
 
 from enum import StrEnum
 from typing import Annotated, Any

@@ -31,7 +31,7 @@ def test_anything_else_is_refused_with_an_example(text: str) -> None:
         parse_bytes(text)
 
 
-def test_more_than_an_int64_is_told_with_the_bound() -> None:
+def test_more_than_an_int64_is_reported_with_the_bound() -> None:
     assert parse_bytes("7Ei") == 7 << 60
     with pytest.raises(QuantityError, match="'8Ei' is more than 9223372036854775807 bytes"):
         parse_bytes("8Ei")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from mesh_configfile import MAX_DEPTH, Document, Value, read_document
 
 
-def told(text: str) -> list[str]:
+def messages(text: str) -> list[str]:
     document, problems = read_document(text, file="x")
     assert document.value is None
     return [str(each) for each in problems]
@@ -48,8 +48,8 @@ def test_json_and_yaml_are_read(text: str, value: Value) -> None:
     ],
     ids=range(8),
 )
-def test_a_mistake_is_told_with_its_line_in_json_too(text: str, wanted: str) -> None:
-    (problem,) = told(text)
+def test_a_mistake_is_reported_with_its_line_in_json_too(text: str, wanted: str) -> None:
+    (problem,) = messages(text)
     assert wanted in problem
 
 
@@ -101,7 +101,7 @@ def test_a_part_is_a_document_with_its_own_lines() -> None:
 
 
 def test_problems_of_a_value_that_was_in_no_file_say_no_line() -> None:
-    document = Document.of({"spec": {"ports": [1]}}, file="memory")
+    document = Document.from_value({"spec": {"ports": [1]}}, file="memory")
     assert str(document.problem(("spec", "ports", 0), "is wrong")) == (
         "memory: spec.ports[0]: is wrong"
     )

@@ -112,7 +112,7 @@ def test_data_that_fits_is_decoded() -> None:
         ({"timeout": "-1s"}, "timeout", "'-1s' is shorter than 0s, the shortest allowed"),
     ],
 )
-def test_a_difference_is_told_with_its_place_and_what_would_be_right(
+def test_a_difference_is_reported_with_its_place_and_what_would_be_right(
     value: Value, place: str, message: str
 ) -> None:
     assert [(field_name(path), text) for path, text in differences(value, Outer)] == [
@@ -120,7 +120,7 @@ def test_a_difference_is_told_with_its_place_and_what_would_be_right(
     ]
 
 
-def test_all_differences_are_told_at_once_below_the_path_given() -> None:
+def test_all_differences_are_reported_at_once_below_the_path_given() -> None:
     value: Value = {"on": 1, "x": 2, "ports": [{"targetPort": 80}, 3]}
     found = differences(value, Outer, ("spec",))
     assert [field_name(path) for path, _ in found] == ["spec.on", "spec.x", "spec.ports[1]"]

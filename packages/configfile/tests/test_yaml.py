@@ -21,7 +21,7 @@ def values(source: str | bytes) -> list[Value]:
     return [each.value for each in documents]
 
 
-def told(source: str | bytes) -> list[str]:
+def messages(source: str | bytes) -> list[str]:
     documents, problems = read_documents(source, file="x")
     assert not documents
     return [str(each) for each in problems]
@@ -81,16 +81,16 @@ def test_a_missing_field_has_the_line_of_what_is_around_it() -> None:
     ids=range(29),
 )
 def test_a_mistake_is_named_with_its_place(source: str | bytes, wanted: str) -> None:
-    (problem,) = told(source)
+    (problem,) = messages(source)
     assert wanted in problem
 
 
-def test_a_tab_is_told_with_what_would_be_right() -> None:
-    (problem,) = told("a:\n\tb: 1\n")
+def test_a_tab_is_reported_with_what_would_be_right() -> None:
+    (problem,) = messages("a:\n\tb: 1\n")
     assert problem.endswith("; indent with spaces, not tabs")
 
 
-def test_all_mistakes_of_a_file_are_told_at_once() -> None:
+def test_all_mistakes_of_a_file_are_reported_at_once() -> None:
     documents, problems = read_documents(
         "a: 1\na: 2\nb: !mine x\nc: *d\nb: 3\n---\ngood: 1\n---\nm: !!int y\n---\nn: [1\n", file="x"
     )
@@ -105,8 +105,8 @@ def test_all_mistakes_of_a_file_are_told_at_once() -> None:
     ]
 
 
-def test_no_more_mistakes_are_told_than_can_be_read() -> None:
-    problems = told("a: 1\n" * 1000)
+def test_no_more_mistakes_are_reported_than_can_be_read() -> None:
+    problems = messages("a: 1\n" * 1000)
     assert len(problems) == 101
     assert problems[-1] == "x:102: more mistakes than these are not looked for"
 
@@ -131,14 +131,14 @@ def test_of_several_merged_mappings_the_first_wins() -> None:
     assert values(text) == [{"a": {"k": 1}, "b": {"k": 2, "l": 3}, "m": {"k": 1, "l": 3}}]
 
 
-def test_a_field_given_twice_is_told_though_it_was_merged_before() -> None:
+def test_a_field_given_twice_is_reported_though_it_was_merged_before() -> None:
     text = "a: &a {k: 1}\nm:\n  <<: *a\n  k: 2\n  k: 3\n"
-    assert told(text) == ["x:5: m.k: given twice, first on line 4: keep one"]
+    assert messages(text) == ["x:5: m.k: given twice, first on line 4: keep one"]
 
 
-def test_two_merge_keys_are_told_with_the_way_to_write_them() -> None:
+def test_two_merge_keys_are_reported_with_the_way_to_write_them() -> None:
     text = "a: &a {k: 1}\nm:\n  <<: *a\n  <<: *a\n"
-    assert told(text) == ["x:4: m.<<: given twice, first on line 3: keep one, as <<: [*a, *b]"]
+    assert messages(text) == ["x:4: m.<<: given twice, first on line 3: keep one, as <<: [*a, *b]"]
 
 
 def test_a_merge_key_in_quotes_is_a_field() -> None:
@@ -147,7 +147,7 @@ def test_a_merge_key_in_quotes_is_a_field() -> None:
 
 def test_aliases_do_not_nest_deeper_than_the_text_may() -> None:
     chain = "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}]\n" for n in range(1, MAX_DEPTH))
-    (problem,) = told(chain)
+    (problem,) = messages(chain)
     assert f"nested deeper than {MAX_DEPTH} levels" in problem
 
 

@@ -93,15 +93,15 @@ class Server:
         ran = subprocess.run(
             [*command, "-duration", f"{seconds}s"], check=True, stdout=subprocess.PIPE
         )
-        told = json.loads(ran.stdout)
-        if told["errors"]:
-            sys.exit(f"{self.name}: {told['errors']} calls failed")
-        calls = told["signed"] + options.callers  # each begins with one that is not counted
-        self.per_s.append(told["per_s"])
-        self.p99_ms.append(told["p99_ms"])
+        report = json.loads(ran.stdout)
+        if report["errors"]:
+            sys.exit(f"{self.name}: {report['errors']} calls failed")
+        calls = report["signed"] + options.callers  # each begins with one that is not counted
+        self.per_s.append(report["per_s"])
+        self.p99_ms.append(report["p99_ms"])
         self.cpu_us.append((all_seconds(pid) - cpu) / calls * 1e6)
         self.thread_us.append((thread_seconds(pid, pid) - thread) / calls * 1e6)
-        return float(told["per_s"])
+        return float(report["per_s"])
 
 
 async def serve_empty(port: int, root_pem: bytes, key_and_chain: tuple[bytes, bytes]) -> None:
@@ -155,7 +155,7 @@ def serving_keys(directory: Path) -> Iterator[str]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class RunDirectories:
     """The directory of a run, and one for the logs: lines are events for who watches the first."""
 
     directory: Path
@@ -197,11 +197,11 @@ class Place:
         return self.directory / name / "root-cert.pem"
 
 
-def start(name: str, place: Place, command: Callable[[int], list[str]]) -> Server:
+def start(name: str, directories: RunDirectories, command: Callable[[int], list[str]]) -> Server:
     port = free_port()
-    with (place.logs / f"{name}.log").open("wb") as output:
+    with (directories.logs / f"{name}.log").open("wb") as output:
         process = subprocess.Popen(command(port), stdout=output, stderr=output)
-    server = Server(name=name, process=process, port=port, root=place.root(name))
+    server = Server(name=name, process=process, port=port, root=directories.root(name))
     end = time.monotonic() + PATIENCE_S
     while time.monotonic() < end and process.poll() is None:
         with contextlib.suppress(OSError):
@@ -209,24 +209,24 @@ def start(name: str, place: Place, command: Callable[[int], list[str]]) -> Serve
             return server
         time.sleep(0.1)
     process.kill()
-    text = (place.logs / f"{name}.log").read_text(errors="replace")
+    text = (directories.logs / f"{name}.log").read_text(errors="replace")
     sys.exit(f"{name} does not listen:\n{text[-2000:]}")
 
 
-def prepare(place: Place) -> Path:
+def prepare(directories: RunDirectories) -> Path:
     """Make what the servers read, and return the token."""
     from mesh_ca import TokenIssuer, load_or_create_authority
 
-    (place.directory / "config").mkdir()
-    (place.directory / "empty").mkdir()
-    peer = place.directory / "peer"
+    (directories.directory / "config").mkdir()
+    (directories.directory / "empty").mkdir()
+    peer = directories.directory / "peer"
     load_or_create_authority(peer, trust_domain="cluster.local")
     chain = peer / "cert-chain.pem"
     if not chain.exists() or not chain.read_bytes():
         chain.write_bytes((peer / "root-cert.pem").read_bytes())  # istiod wants one
-    issuer = TokenIssuer(place.directory / "keys", "bench")
-    issuer.write_jwks(place.directory / "keys" / "jwks.json")
-    token = place.directory / "token"
+    issuer = TokenIssuer(directories.directory / "keys", "bench")
+    issuer.write_jwks(directories.directory / "keys" / "jwks.json")
+    token = directories.directory / "token"
     issuer.write_token(token, "shop", "cart")
     return token
 
@@ -253,20 +253,20 @@ def run(options: argparse.Namespace) -> None:
         logs = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         (directory / "keys").mkdir(mode=0o700)
         jwks_url = stack.enter_context(serving_keys(directory / "keys"))
-        place = Place(directory=directory, logs=logs, jwks_url=jwks_url)
-        token = prepare(place)
+        directories = RunDirectories(directory=directory, logs=logs, jwks_url=jwks_url)
+        token = prepare(directories)
         commands = {
-            "0 signers": place.discovery("0 signers", sys.executable, "--ca-signers=0"),
-            "1 signer": place.discovery("1 signer", sys.executable, "--ca-signers=1"),
-            "empty": place.empty,
+            "0 signers": directories.discovery("0 signers", sys.executable, "--ca-signers=0"),
+            "1 signer": directories.discovery("1 signer", sys.executable, "--ca-signers=1"),
+            "empty": directories.empty,
         }
         if options.against:
-            commands["against"] = place.discovery("against", options.against)
+            commands["against"] = directories.discovery("against", options.against)
         if options.peer:
-            commands["peer"] = place.peer(options.peer)
+            commands["peer"] = directories.peer(options.peer)
         servers = []
         for each, command in commands.items():
-            server = start(each, place, command)
+            server = start(each, directories, command)
             stack.callback(server.process.wait)
             stack.callback(server.process.terminate)
             servers.append(server)

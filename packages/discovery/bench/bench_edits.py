@@ -175,14 +175,14 @@ class Plane:
         self._counts = arguments.sidecars is not None
         self.figures: dict[str, Figures] = {}
 
-    def told(self, question: str) -> dict[str, Any]:
+    def answer_to(self, question: str) -> dict[str, Any]:
         """Ask the sidecars."""
         self.load.tell(question)
         return self.load.answer()
 
     def _sent_mb(self) -> float:
         """Return what the sidecars have read; `sidecars.py` does not count it."""
-        sent: float = self.told("stat").get("bytes", 0) / 1e6 if self._counts else 0.0
+        sent: float = self.answer_to("stat").get("bytes", 0) / 1e6 if self._counts else 0.0
         return sent
 
     def edit(self, kind: str, *, quiet_s: float) -> None:

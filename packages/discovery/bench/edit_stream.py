@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 def stream(plane: Plane, kinds: list[str], *, per_s: float, seconds: float) -> None:
     """Edit at a rate, the kinds one after the other, and tell CPU, memory, bytes and the delay."""
-    before, cpu, peak_mb = plane.told("stat"), plane.server.cpu_s(), 0.0
+    before, cpu, peak_mb = plane.answer_to("stat"), plane.server.cpu_s(), 0.0
     began = time.time()
     number = 0
     while (due := began + number / per_s) < began + seconds:
@@ -21,7 +21,7 @@ def stream(plane: Plane, kinds: list[str], *, per_s: float, seconds: float) -> N
         peak_mb = max(peak_mb, plane.server.memory_mb()[2])
         number += 1
     took_s, used_s = time.time() - began, plane.server.cpu_s() - cpu
-    after = plane.told("stat")
+    after = plane.answer_to("stat")
     plane.edit(kinds[0], quiet_s=0)
     delay_s = plane.figures[kinds[0]].last_s[-1]
     sent_mb = (after["bytes"] - before["bytes"]) / 1e6

@@ -41,9 +41,9 @@ Sotw: Any = discovery_pb2.DiscoveryRequest
 
 
 def node(name: str) -> Any:
-    made: Any = Node(id=f"sidecar~10.66.0.1~{name}.default~default.svc.cluster.local")
-    made.metadata.update({"NAMESPACE": "default", "LABELS": {"app": "hog"}})
-    return made
+    hog: Any = Node(id=f"sidecar~10.66.0.1~{name}.default~default.svc.cluster.local")
+    hog.metadata.update({"NAMESPACE": "default", "LABELS": {"app": "hog"}})
+    return hog
 
 
 def names(stream: int, number: int, turn: int = 0) -> list[str]:

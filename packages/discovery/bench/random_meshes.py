@@ -77,7 +77,7 @@ def main() -> int:
         phases=[Phase.generate],
     )
     @given(mesh=meshes())
-    def judge(mesh: Mesh) -> None:
+    def compare_with_envoy(mesh: Mesh) -> None:
         nonlocal drawn, objects, good
         drawn += 1
         objects += len(mesh.documents)
@@ -90,7 +90,7 @@ def main() -> int:
         good += not wrong
 
     began = time.perf_counter()
-    judge()
+    compare_with_envoy()
     found.tell()
     print(
         f"{good} of {drawn} meshes ({objects} objects) without a fault, "

@@ -252,8 +252,8 @@ def lab(  # noqa: PLR0917
 async def scene(tmp_path: Path, socket_dir: Path, envoy_binary: Path) -> AsyncIterator[Scene]:
     """Open a scene: a control plane in this process, Envoys and echo servers; see `scenarios`."""
     opened = opened_scene(tmp_path=tmp_path, socket_dir=socket_dir, envoy_binary=envoy_binary)
-    async with opened as made:
-        yield made
+    async with opened as running:
+        yield running
 
 
 @pytest.fixture(scope="session")
@@ -268,5 +268,5 @@ async def redirected(
     _capture_is_possible: None, tmp_path: Path, socket_dir: Path, envoy_binary: Path
 ) -> AsyncIterator[CaptureLab]:
     """Machines in network namespaces, whose connections the kernel leads to real Envoys."""
-    async with capture_lab(tmp_path, socket_dir, envoy_binary) as made:
-        yield made
+    async with capture_lab(tmp_path, socket_dir, envoy_binary) as lab:
+        yield lab

@@ -21,7 +21,7 @@ Answers = dict[bytes, bytes]
 
 def answers(count: int) -> Answers:
     """What follows the id in a query for each name, and what follows it in the answer."""
-    made = {}
+    packets = {}
     for number in range(count):
         name = b"".join(
             bytes((len(label),)) + label
@@ -30,10 +30,10 @@ def answers(count: int) -> Answers:
         for kind, data in ((1, socket.inet_aton("10.0.0.1")), (28, bytes(16))):
             question = name + kind.to_bytes(2, "big") + b"\0\1"
             record = b"\xc0\x0c" + kind.to_bytes(2, "big") + b"\0\1\0\0\0\x1e"
-            made[b"\1\0\0\1\0\0\0\0\0\0" + question] = (
+            packets[b"\1\0\0\1\0\0\0\0\0\0" + question] = (
                 b"\x85\x80\0\1\0\1\0\0\0\0" + question + record + bytes((0, len(data))) + data
             )
-    return made
+    return packets
 
 
 class Protocol(asyncio.DatagramProtocol):

@@ -121,7 +121,7 @@ def _wait_answering(port: int, started: subprocess.Popen[bytes]) -> None:
 def dnsperf(port: int, queries: Path, seconds: float, *options: str) -> Load:
     """Ask as fast as answers come, or as `-Q` in the options says.
 
-    With `-v`, dnsperf writes a line for each answer, which percentiles are made from; that costs it
+    With `-v`, dnsperf writes a line for each answer, which percentiles come from; that costs it
     a part of its speed.
     """
     with tempfile.TemporaryDirectory() as directory:

@@ -48,20 +48,20 @@ CANARY = struct.pack("!6H", 0xCAFE, 0x0100, 1, 0, 0, 0) + to_wire("known.example
 
 
 def originals() -> list[bytes]:
-    made = []
+    packets = []
     for name in NAMES:
         for kind in TYPES:
             question = to_wire(name) + struct.pack("!HH", kind, 1)
             for flags in (0x0100, 0x0110, 0x2800, 0x8180):
                 header = struct.pack("!6H", 0x1234, flags, 1, 0, 0, 0)
-                made.append(header + question)
+                packets.append(header + question)
             opt = struct.pack("!BHHIH", 0, 41, 1232, 0x8000, 0)
-            made.append(struct.pack("!6H", 0x1234, 0x0100, 1, 0, 0, 1) + question + opt)
+            packets.append(struct.pack("!6H", 0x1234, 0x0100, 1, 0, 0, 1) + question + opt)
             cookie = struct.pack("!BHHIHHH8s", 0, 41, 4096, 0, 12, 10, 8, b"12345678")
-            made.append(struct.pack("!6H", 0x1234, 0x0120, 1, 0, 0, 1) + question + cookie)
+            packets.append(struct.pack("!6H", 0x1234, 0x0120, 1, 0, 0, 1) + question + cookie)
             record = b"\xc0\x0c" + struct.pack("!HHIH", 1, 1, 60, 4) + b"\1\2\3\4"
-            made.append(struct.pack("!6H", 1, 0x0100, 1, 1, 1, 1) + question + record * 3)
-    return made
+            packets.append(struct.pack("!6H", 1, 0x0100, 1, 1, 1, 1) + question + record * 3)
+    return packets
 
 
 def mutate(packet: bytes, rng: random.Random) -> bytes:
@@ -91,21 +91,23 @@ def mutate(packet: bytes, rng: random.Random) -> bytes:
 
 
 def answerer() -> Answerer:
-    made = Answerer(Counts())
-    scope = Scope.of(domain="svc.cluster.local", namespace="ns", search="ns.svc.cluster.local")
+    prepared = Answerer(Counts())
+    scope = Scope.from_texts(
+        domain="svc.cluster.local", namespace="ns", search="ns.svc.cluster.local"
+    )
     building = compile_table(ENTRIES.items(), scope)
     while True:
         try:
             next(building)
         except StopIteration as done:
-            made.use_table(done.value)
-            return made
+            prepared.use_table(done.value)
+            return prepared
 
 
-def check(made: Answerer, packet: bytes, *, over_tcp: bool) -> str:
+def check(tested: Answerer, packet: bytes, *, over_tcp: bool) -> str:
     """What became of it; raises AssertionError when that is wrong."""
-    kept = None if over_tcp else made.kept.get(packet[2:])
-    outcome = packet[:2] + kept[0]() if kept else made.answer(packet, over_tcp=over_tcp)
+    kept = None if over_tcp else tested.kept.get(packet[2:])
+    outcome = packet[:2] + kept[0]() if kept else tested.answer(packet, over_tcp=over_tcp)
     is_query = len(packet) >= 12 and not packet[2] & 0x80
     assert (outcome is not None) == is_query, packet.hex()
     if outcome is None:
@@ -120,14 +122,14 @@ def check(made: Answerer, packet: bytes, *, over_tcp: bool) -> str:
 
 
 def decide(packets: int, rng: random.Random) -> Counter[str]:
-    made, seeds = answerer(), originals()
+    tested, seeds = answerer(), originals()
     outcomes: Counter[str] = Counter()
     for number in range(packets):
         packet = mutate(rng.choice(seeds), rng)
-        outcomes[check(made, packet, over_tcp=bool(number & 1))] += 1
+        outcomes[check(tested, packet, over_tcp=bool(number & 1))] += 1
         if number % 10_000 == 0:
-            assert check(made, CANARY, over_tcp=False) == "rcode 0"
-    assert made._counts.internal_errors == 0, f"{made._counts.internal_errors} exceptions"
+            assert check(tested, CANARY, over_tcp=False) == "rcode 0"
+    assert tested._counts.internal_errors == 0, f"{tested._counts.internal_errors} exceptions"
     return outcomes
 
 

@@ -21,7 +21,9 @@ ENTRIES = {
 
 def _answerer() -> Answerer:
     built = Answerer(Counts())
-    scope = Scope.of(domain="svc.cluster.local", namespace="ns", search="ns.svc.cluster.local")
+    scope = Scope.from_texts(
+        domain="svc.cluster.local", namespace="ns", search="ns.svc.cluster.local"
+    )
     building = compile_table(ENTRIES.items(), scope)
     while True:
         try:

@@ -6,7 +6,7 @@ import struct
 from collections.abc import Iterator
 
 from mesh_dnsproxy.message._names import to_wire
-from mesh_dnsproxy.message._reply import Verdict, cut, judge, lifetime, records
+from mesh_dnsproxy.message._reply import Verdict, classify, cut, lifetime, records
 
 QUESTION = to_wire("www.example.com") + b"\0\1\0\1"
 PACKET = struct.pack("!6H", 0x1234, 0x0100, 1, 0, 0, 0) + QUESTION
@@ -16,7 +16,7 @@ _OPT = 41
 
 def check(data: bytes) -> None:
     """A good reply has whole records, a lifetime and a form of any size."""
-    verdict = judge(data, PACKET, QUESTION)
+    verdict = classify(data, PACKET, QUESTION)
     if verdict is not Verdict.GOOD:
         return
     found = records(data, _END)

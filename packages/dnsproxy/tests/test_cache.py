@@ -61,7 +61,7 @@ def test_what_expired_is_used_at_once_after_servers_have_failed() -> None:
     cache = ReplyCache(CacheConfig(stale_retry_s=30.0))
     packet = question()
     key = kept(cache, packet, reply_to(packet, "10.0.0.1", ttl=10))
-    cache.no_server_answered(key, 20.0)
+    cache.on_no_answer(key, 20.0)
     states = []
     for now in (21.0, 49.0, 51.0):
         found = cache.get(key, now)

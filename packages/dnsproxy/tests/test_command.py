@@ -113,7 +113,7 @@ def test_every_switch_has_its_setting() -> None:
         (["--no-coalesce"], "there is a cache"),
     ],
 )
-def test_a_mistake_on_the_command_line_is_told(
+def test_a_mistake_on_the_command_line_is_reported(
     arguments: list[str], problem: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(ConfigError, match=problem):

@@ -1,4 +1,4 @@
-"""An explanation is the very answer that a client gets, with the rule that it was made by."""
+"""An explanation is the very answer that a client gets, with the rule that it follows from."""
 
 from contextlib import suppress
 

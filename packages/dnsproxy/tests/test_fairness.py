@@ -78,7 +78,7 @@ async def test_a_connection_that_is_closed_takes_its_queries_with_it() -> None:
 
 
 async def test_names_of_a_healthy_upstream_are_answered_beside_a_silent_one() -> None:
-    """The other client has a socket for each query, so that it can't be told from many clients."""
+    """The other client has a socket for each query, so that it looks like many clients."""
     config = PATIENT._replace(max_questions=20, max_waiting=60)
     async with upstream(silent) as dead, upstream(good) as fine, AsyncExitStack() as stack:
         settings = answering(

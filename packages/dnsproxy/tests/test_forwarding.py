@@ -109,7 +109,7 @@ async def test_a_bad_server_that_ends_well_gives_the_right_answer(
     ],
 )
 @pytest.mark.parametrize("parallel", [False, True])
-async def test_a_bad_first_server_is_made_up_for_by_the_second(
+async def test_a_bad_first_server_is_compensated_by_the_second(
     what: str, behaviour: Behaviour, *, parallel: bool
 ) -> None:
     del what
@@ -125,7 +125,7 @@ async def test_a_bad_first_server_is_made_up_for_by_the_second(
             assert addresses(await ask_tcp(address, f"name.{number}.tcp.example.")) == [RIGHT]
 
 
-async def test_a_dead_first_server_is_made_up_for_by_the_second() -> None:
+async def test_a_dead_first_server_is_compensated_by_the_second() -> None:
     dead = Upstream("127.0.0.1", refusing_port())
     config = QUICK._replace(total_timeout_s=30.0)
     async with (
@@ -137,7 +137,7 @@ async def test_a_dead_first_server_is_made_up_for_by_the_second() -> None:
 
 
 @pytest.mark.parametrize("parallel", [False, True])
-async def test_when_all_are_dead_everybody_is_told_servfail_and_never_nxdomain(
+async def test_when_all_are_dead_everybody_is_answered_servfail_and_never_nxdomain(
     *, parallel: bool
 ) -> None:
     dead = Upstream("127.0.0.1", refusing_port())
@@ -363,7 +363,7 @@ async def test_the_same_question_is_asked_once_for_all_who_wait(
 
 
 @pytest.mark.parametrize(("questions", "waiting_queries"), [(5, 100), (100, 5)])
-async def test_on_overload_who_waits_for_longest_is_told_servfail_at_once(
+async def test_on_overload_who_waits_for_longest_is_answered_servfail_at_once(
     questions: int, waiting_queries: int
 ) -> None:
     config = PATIENT._replace(max_questions=questions, max_waiting=waiting_queries)

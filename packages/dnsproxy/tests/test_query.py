@@ -19,7 +19,9 @@ from mesh_dnsproxy.table._compiled import Scope, compile_table
 
 def make_answerer() -> Answerer:
     answerer = Answerer(Counts())
-    scope = Scope.of(domain="svc.cluster.local", namespace="ns", search="ns.svc.cluster.local")
+    scope = Scope.from_texts(
+        domain="svc.cluster.local", namespace="ns", search="ns.svc.cluster.local"
+    )
     building = compile_table({"known.example": NameEntry(("10.0.0.1",))}.items(), scope)
     try:
         while True:
@@ -121,7 +123,7 @@ def test_checking_disabled_and_dnssec_ok_are_repeated() -> None:
     assert answer.ednsflags & 0x8000
 
 
-def test_another_version_of_edns_is_told_ours() -> None:
+def test_another_version_of_edns_is_answered_with_ours() -> None:
     query = dns.message.make_query("known.example.", "A", use_edns=1)
     outcome = ANSWERER.answer(query.to_wire(), over_tcp=False)
     assert isinstance(outcome, bytes)
@@ -168,7 +170,7 @@ MALFORMED = [
     MALFORMED,
     ids=[case[0] for case in MALFORMED],
 )
-def test_what_is_malformed_is_told_so(what: str, packet: bytes, rcode: int) -> None:
+def test_what_is_malformed_is_answered_as_such(what: str, packet: bytes, rcode: int) -> None:
     del what
     assert rcode_of(packet) == rcode
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from dns_peers import reply_to
 from mesh_dnsproxy.message._query import Query, parse_query
-from mesh_dnsproxy.message._reply import Verdict, cut, judge, lifetime, records
+from mesh_dnsproxy.message._reply import Verdict, classify, cut, lifetime, records
 
 PACKET = dns.message.make_query("a.example.", "A", use_edns=0, id=0x1234).to_wire()
 QUERY = parse_query(PACKET)
@@ -50,13 +50,13 @@ REPLIES = [
 )
 def test_only_a_reply_to_the_question_counts(what: str, reply: bytes, verdict: Verdict) -> None:
     del what
-    assert judge(reply, PACKET, QUESTION) is verdict
+    assert classify(reply, PACKET, QUESTION) is verdict
 
 
 @given(st.binary(max_size=60), st.integers(0, len(GOOD)), st.integers(0, 30))
 def test_any_bytes_are_judged_and_good_ones_can_be_read(junk: bytes, at: int, drop: int) -> None:
     reply = GOOD[:at] + junk + GOOD[at + drop :]
-    verdict = judge(reply, PACKET, QUESTION)
+    verdict = classify(reply, PACKET, QUESTION)
     if verdict in (Verdict.GOOD, Verdict.FAILED) and reply[4:6] == b"\0\1":
         found = records(reply, END)
         lifetime(reply, found)
@@ -67,7 +67,7 @@ def test_any_bytes_are_judged_and_good_ones_can_be_read(junk: bytes, at: int, dr
 def test_a_reply_with_nothing_but_an_opt_record_among_its_answers_has_none() -> None:
     opt = b"\0\0\x29\x04\xd0\0\0\0\0\0\0"
     reply = PACKET[:2] + b"\x81\x80\0\1\0\1\0\0\0\0" + QUESTION + opt
-    assert judge(reply, PACKET, QUESTION) is Verdict.GOOD
+    assert classify(reply, PACKET, QUESTION) is Verdict.GOOD
     assert lifetime(reply, records(reply, END)) == (None, True)
 
 
@@ -128,7 +128,7 @@ ADDRESS = b"\xc0\x0c" + struct.pack("!HHIH", 1, 1, 60, 4) + b"\x0a\0\0\1"
     ids=["twice", "among the answers too", "with a name behind the cut"],
 )
 def test_a_reply_that_is_cut_keeps_one_opt_record_and_any_reader_takes_it(reply: bytes) -> None:
-    assert judge(reply, PACKET, QUESTION) is Verdict.GOOD
+    assert classify(reply, PACKET, QUESTION) is Verdict.GOOD
     short = cut(reply, END, 512)
     assert len(short) <= 512
     message = dns.message.from_wire(short)

@@ -118,32 +118,32 @@ def test_whatever_happens_there_is_an_outcome_in_time_and_the_best_one(
     servers = tuple(Upstream(f"10.0.0.{n}") for n in range(count))
     question = resolution(*servers, transport=transport, parallel=parallel)
     now = 0.0
-    made = list(question.start(now))
+    actions = list(question.start(now))
     best = 0
     for event, number in events:
         if question.outcome is not None:
             break
         if event == "time":
             now = question.due_at
-            made += question.time_passed(now)
+            actions += question.time_passed(now)
             continue
-        attempt = made[number % len(made)]
+        attempt = actions[number % len(actions)]
         still_open = attempt in question._open.values()
         worth = {"good": 3, "cut": 2, "no": 1, "dead": 0}[event]
         if event == "dead":
-            made += question.failed(attempt, now)
+            actions += question.failed(attempt, now)
         else:
             verdict = (Verdict.FAILED, Verdict.TRUNCATED, Verdict.GOOD)[worth - 1]
-            made += question.replied(attempt, verdict, bytes((worth,)), now)
+            actions += question.replied(attempt, verdict, bytes((worth,)), now)
         best = max(best, worth) if still_open else best
     for _ in range(20):
         if question.outcome is None:
             assert question.due_at <= 4.5
             now = question.due_at
-            made += question.time_passed(now)
+            actions += question.time_passed(now)
     assert question.outcome is not None
     assert now <= 4.5
     reply = question.outcome.reply
     assert (reply[0] if reply else 0) == best
     assert question.outcome.answered == (best == 3)
-    assert len(made) <= 2 * 2 * max(1, count) * 2
+    assert len(actions) <= 2 * 2 * max(1, count) * 2

@@ -69,7 +69,7 @@ def test_options_are_kept_to_be_shown() -> None:
     )
 
 
-def test_a_line_that_cannot_be_read_costs_itself_only_and_is_told() -> None:
+def test_a_line_that_cannot_be_read_costs_itself_only_and_is_reported() -> None:
     found = parse_resolv_conf(
         "nameserver\nnameserver dns.example\nnameserver 10.0.0.\nnamesrver 10.0.0.2\n"
         "nameserver 10.0.0.1%eth0\nnameserver 10.0.0.3\n"

@@ -183,7 +183,7 @@ class Namespace(NamedTuple):
     def run(self, *command: str) -> str:
         done = subprocess.run(
             ["ip", "netns", "exec", self.name, *command],
-            env=plain_environment(),  # Node colours numbers where it is told to
+            env=plain_environment(),  # Node colours numbers where it is asked to
             capture_output=True,
             text=True,
             timeout=600,
@@ -200,9 +200,9 @@ def namespace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Namespace]:
     if shutil.which("ip") is None:
         pytest.skip("there is no `ip` (iproute2)")
     name = f"mesh-dns-{os.getpid()}"
-    made = subprocess.run(["ip", "netns", "add", name], capture_output=True, text=True, check=False)
-    if made.returncode:
-        pytest.skip(f"no network namespace can be made: {made.stderr.strip()}")
+    done = subprocess.run(["ip", "netns", "add", name], capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip(f"no network namespace can be made: {done.stderr.strip()}")
     etc = Path("/etc/netns", name)  # `ip netns exec` mounts what is there over /etc
     etc.mkdir(parents=True)
     processes = []

@@ -144,7 +144,7 @@ async def test_a_family_that_a_host_lacks_is_answered_with_nothing() -> None:
         assert not (await ask(address, alias, "AAAA")).answer
 
 
-async def test_the_most_specific_wildcard_wins_and_its_alias_is_told_literally() -> None:
+async def test_the_most_specific_wildcard_wins_and_its_alias_is_answered_literally() -> None:
     async with running(mesh(), ENTRIES) as (_, address):
         for name, expected in (
             ("foo.wildcard.", "20.0.0.1"),

@@ -140,7 +140,7 @@ async def test_a_table_that_cannot_be_read_leaves_the_one_before(
         assert first_address(await ask(address, "known.example.")) == "10.0.0.3"
 
 
-async def test_hosts_that_are_left_out_are_told(caplog: pytest.LogCaptureFixture) -> None:
+async def test_hosts_that_are_left_out_are_reported(caplog: pytest.LogCaptureFixture) -> None:
     async with running(answering(), {"none.example": NameEntry(())}):
         assert "hosts of the name table are left out" in caplog.text
 

@@ -28,7 +28,9 @@ ENTRIES = {
 
 def answer(name: str, kind: str) -> dns.message.Message | None:
     answerer = Answerer(Counts())
-    scope = Scope.of(domain="svc.cluster.local", namespace="ns", search="ns.svc.cluster.local")
+    scope = Scope.from_texts(
+        domain="svc.cluster.local", namespace="ns", search="ns.svc.cluster.local"
+    )
     building = compile_table(ENTRIES.items(), scope)
     try:
         while True:
@@ -82,7 +84,7 @@ def test_srv_that_the_table_does_not_tell_is_asked_elsewhere(name: str) -> None:
     assert shown(answer("_dns._udp.web.ns.", "SRV"))
 
 
-def test_https_is_told_where_a_port_has_tls() -> None:
+def test_https_is_answered_where_a_port_has_tls() -> None:
     assert shown(answer("web.ns.", "HTTPS")) == [
         'web.ns. HTTPS 1 . ipv4hint="10.0.0.1" ipv6hint="2001:db8::1"'
     ]
@@ -91,7 +93,7 @@ def test_https_is_told_where_a_port_has_tls() -> None:
     ]
 
 
-def test_https_is_told_to_be_none_where_ports_are_known_and_asked_elsewhere_if_not() -> None:
+def test_https_is_answered_as_none_where_ports_are_known_and_asked_elsewhere_if_not() -> None:
     assert shown(answer("plain.example.", "HTTPS")) == []
     assert shown(answer("secure.example.", "HTTPS")) == []
     assert answer("unknown.example.", "HTTPS") is None

@@ -1,4 +1,4 @@
-"""Tables: lookups held against all names written out, and against messages made by dnspython."""
+"""Tables: lookups held against all names written out, and against messages built by dnspython."""
 
 import json
 import string
@@ -31,7 +31,7 @@ def done(work: Generator[None, None, T]) -> T:
 
 
 def scope(search: str = "") -> Scope:
-    return Scope.of(domain=DOMAIN, namespace=NAMESPACE, search=search)
+    return Scope.from_texts(domain=DOMAIN, namespace=NAMESPACE, search=search)
 
 
 def compiled(entries: dict[str, NameEntry], search: str = "") -> CompiledTable:
@@ -97,7 +97,7 @@ def test_every_name_is_answered_as_the_rules_written_out_say(
             entries, name, kind, domain=DOMAIN, namespace=NAMESPACE, search=search
         )
         for over_tcp in (False, True):
-            for _ in range(2):  # made, then kept
+            for _ in range(2):  # built, then kept
                 found = answerer.answer(wire, over_tcp=over_tcp)
                 if expected is None:
                     assert isinstance(found, Forward)
@@ -110,7 +110,7 @@ def test_every_name_is_answered_as_the_rules_written_out_say(
                 assert expected is not None
 
 
-def test_hosts_that_cannot_be_looked_up_are_left_out_and_told() -> None:
+def test_hosts_that_cannot_be_looked_up_are_left_out_and_reported() -> None:
     table = compiled(
         {
             "good.example": NameEntry(("10.0.0.1", "garbage", "10.0.0.0/8")),
@@ -127,7 +127,7 @@ def test_hosts_that_cannot_be_looked_up_are_left_out_and_told() -> None:
     assert "'*' would be every name" in table.skipped
 
 
-def test_a_table_shows_what_it_was_made_from() -> None:
+def test_a_table_shows_what_it_was_built_from() -> None:
     entries = {
         "web.ns.svc.mesh.local": NameEntry(
             ("10.0.0.1", "2001:db8::1"),
@@ -161,7 +161,7 @@ def test_a_real_name_is_not_hidden_by_a_short_one() -> None:
     assert b"\x0a\0\0\2" in hit.entry
 
 
-def test_of_very_many_hosts_of_one_address_some_are_told() -> None:
+def test_of_very_many_hosts_of_one_address_some_are_reported() -> None:
     table = compiled({f"h{n}.example": NameEntry(("10.0.0.1",)) for n in range(5000)})
     assert 1024 <= len(table.reverse[b"\x0a\0\0\1"]) < 1024 + 255
 
@@ -227,13 +227,13 @@ def test_what_is_written_as_json_is_read_again(
         ('{"table": {"a": ' + "[" * 100_000 + "}}", "."),
     ],
 )
-def test_json_that_is_no_table_is_told_with_its_place(text: str, problem: str) -> None:
+def test_json_that_is_no_table_is_reported_with_its_place(text: str, problem: str) -> None:
     with pytest.raises(NameTableError, match=problem):
         NameTable.from_json(text)
 
 
 @given(st.text('{}[]",:tableips1. \n\\', max_size=60))
-def test_any_text_is_a_table_or_told(text: str) -> None:
+def test_any_text_is_a_table_or_reported(text: str) -> None:
     try:
         whole = json.loads(text)
     except (ValueError, RecursionError):

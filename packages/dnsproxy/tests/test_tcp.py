@@ -94,7 +94,7 @@ async def test_who_asks_nothing_whole_is_closed_after_a_while(said: bytes) -> No
         assert server.counts.tcp_closed_idle == 1
 
         async def answered() -> bool:
-            """The limit holds for this connection, too, so that a slow one is made again."""
+            """The limit holds for this connection, too, so that a slow one is opened again."""
             try:
                 return bool((await ask_tcp(address, "known.example.")).answer)
             except (ConnectionError, asyncio.IncompleteReadError):

@@ -118,7 +118,7 @@ async def test_a_ttl_with_its_first_bit_set_is_none() -> None:
         assert len(up.queries) == 2
 
 
-async def test_a_server_that_only_names_others_is_made_up_for_by_the_next() -> None:
+async def test_a_server_that_only_names_others_is_compensated_by_the_next() -> None:
     async with (
         upstream(replying(REFERRAL, recursive=False)) as lame,
         upstream(good) as fine,
@@ -128,7 +128,7 @@ async def test_a_server_that_only_names_others_is_made_up_for_by_the_next() -> N
         assert lame.queries
 
 
-async def test_if_all_only_name_others_the_client_is_told_what_they_say() -> None:
+async def test_if_all_only_name_others_the_client_gets_what_they_say() -> None:
     async with (
         upstream(replying(REFERRAL, recursive=False)) as lame,
         running(answering(lame.address), {}) as (_, address),
@@ -139,7 +139,7 @@ async def test_if_all_only_name_others_the_client_is_told_what_they_say() -> Non
         assert answer.authority
 
 
-async def test_a_cut_reply_with_nothing_over_udp_and_tcp_is_told_in_time() -> None:
+async def test_a_cut_reply_with_nothing_over_udp_and_tcp_is_answered_in_time() -> None:
     def cut(reply: dns.message.Message) -> None:
         reply.flags |= dns.flags.TC
 

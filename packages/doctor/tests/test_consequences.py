@@ -72,14 +72,14 @@ REFUSED = Observed(
 )
 
 
-def of(findings: list[Finding], status: Status) -> list[Cause | None]:
+def causes_of(findings: list[Finding], status: Status) -> list[Cause | None]:
     return [each.cause for each in findings if each.status is status]
 
 
 def test_an_expired_token_is_one_problem() -> None:
     found = list(decide(CONFIG, REFUSED))
-    assert of(found, Status.PROBLEM) == [Cause.TOKEN_EXPIRED]
-    assert of(found, Status.CONSEQUENCE) == [
+    assert causes_of(found, Status.PROBLEM) == [Cause.TOKEN_EXPIRED]
+    assert causes_of(found, Status.CONSEQUENCE) == [
         Cause.CERTIFICATE_MISSING,
         Cause.AGENT_DISCONNECTED,
         Cause.AGENT_NOT_READY,
@@ -91,7 +91,7 @@ def test_an_expired_token_is_one_problem() -> None:
     assert shown.endswith("1 problem was found, and 3 more that follow from it: token.")
 
 
-def test_without_a_cause_before_it_the_reason_is_told() -> None:
+def test_without_a_cause_before_it_the_reason_is_reported() -> None:
     valid = replace(REFUSED.token, fault=None) if REFUSED.token is not None else None
     assert valid is not None
     claims = valid.claims
@@ -99,7 +99,7 @@ def test_without_a_cause_before_it_the_reason_is_told() -> None:
     valid = replace(valid, claims=claims._replace(expires_at=NOW + 3600))
     found = list(decide(CONFIG, replace(REFUSED, token=valid)))
     # Without a certificate there is no connection; the certificate itself has no known cause.
-    assert of(found, Status.PROBLEM) == [Cause.CERTIFICATE_MISSING]
+    assert causes_of(found, Status.PROBLEM) == [Cause.CERTIFICATE_MISSING]
     assert REASON in next(each.said for each in found if each.status is Status.PROBLEM)
 
 
@@ -129,11 +129,11 @@ def skewed(ahead_s: float) -> Observed:
 @pytest.mark.parametrize("ahead_s", [86_400.0, -86_400.0])
 def test_a_skewed_clock_is_one_problem(ahead_s: float) -> None:
     found = list(decide(CONFIG, skewed(ahead_s)))
-    assert of(found, Status.PROBLEM) == [Cause.CLOCK_SKEW]
+    assert causes_of(found, Status.PROBLEM) == [Cause.CLOCK_SKEW]
     assert {each.follows for each in found if each.status is Status.CONSEQUENCE} == {"clock"}
 
 
-def test_the_clocks_are_told_by_their_times_and_by_no_address() -> None:
+def test_the_clocks_are_identified_by_their_times_and_by_no_address() -> None:
     said = next(each.said for each in decide(CONFIG, skewed(86_400)) if each.check == "clock")
     assert said == (
         "this machine's clock is 24 h behind that of the control plane: here it is "
@@ -152,7 +152,7 @@ def test_a_clock_that_explains_nothing_excuses_nothing() -> None:
         clocks=(SeenClock(place=HttpPlace(host="istiod", port=15014, path="/"), ahead_s=120),),
         servers=(SeenServer(server=SERVER, unreachable=unreachable),),
     )
-    assert of(list(decide(CONFIG, seen)), Status.PROBLEM) == [
+    assert causes_of(list(decide(CONFIG, seen)), Status.PROBLEM) == [
         Cause.CLOCK_SKEW,
         Cause.CONTROL_PLANE_CERTIFICATE,
         Cause.TOKEN_EXPIRED,

@@ -334,7 +334,7 @@ def test_a_cluster_that_warms_is_named() -> None:
     assert finding.said == "2 clusters are warming, Envoy does not use them yet: a, b"
 
 
-def test_how_often_envoy_ended_is_told_in_words() -> None:
+def test_how_often_envoy_ended_is_reported_in_words() -> None:
     for crashes, words in ((1, "once"), (2, "2 times")):
         finding = only(status_with(envoy={"pid": 11, "crashes": crashes, "last_crash": "SIGSEGV"}))
         assert finding.said == (
@@ -388,7 +388,7 @@ def test_certificates_of_a_running_agent(
     assert causes == ([] if cause is None else [cause])
 
 
-def test_a_reason_that_was_told_is_not_told_again() -> None:
+def test_a_reason_that_was_reported_is_not_reported_again() -> None:
     error = "its certificate is not signed by a root in root.pem"
     seen = status_with(
         ready=False,

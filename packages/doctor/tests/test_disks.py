@@ -33,7 +33,7 @@ async def disk(*directories: Path, timeout_s: float = 3.0) -> list[Finding]:
 
 async def test_a_full_disk_is_a_problem_until_there_is_room(tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk") as small:
-        directory = tmp_path / "disk" / "state" / "not-made-yet"
+        directory = tmp_path / "disk" / "state" / "not-there-yet"
         (well,) = await disk(directory)
         assert (well.status, well.cause) == (Status.OK, None)
         small.fill()
@@ -83,7 +83,7 @@ async def test_without_directories_nothing_is_said() -> None:
         {"learned_roots": {"problem": "No space left on device"}},
     ],
 )
-def test_what_the_agent_could_not_save_is_told(document: Mapping[str, object]) -> None:
+def test_what_the_agent_could_not_save_is_reported(document: Mapping[str, object]) -> None:
     from mesh_doctor._observed import Observed, SeenPage
     from mesh_doctor.checks._disks import disks
 

@@ -93,7 +93,7 @@ async def test_pages_of_other_programs(behave: Behaviour, words: str, answered: 
     assert (page.answered, page.refused) == (answered, False)
 
 
-async def test_nothing_there_is_told_from_silence(free_port: Callable[[], int]) -> None:
+async def test_nothing_there_is_distinguished_from_silence(free_port: Callable[[], int]) -> None:
     place = HttpPlace(host="127.0.0.1", port=free_port(), path="/")
     page = await seen_page(place, timeout_s=60)
     assert (page.refused, page.answered) == (True, False)

@@ -1,4 +1,4 @@
-"""Envoy killed, replaced, stopped and told of changes at random, under constant load.
+"""Envoy killed, replaced, stopped and notified of changes at random, under constant load.
 
 What must hold: no Envoy ends but by our hand (it aborts when the hot restart protocol is broken),
 nothing is lost once it is calm, nothing is left behind; and with `--only kill,restart`, no
@@ -41,7 +41,7 @@ ACTS = ("kill", "restart", "freeze", "change")
 
 
 class Ends(logging.Handler):
-    """Counts how Envoys ended that were not told to."""
+    """Counts how Envoys ended that were not asked to."""
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)

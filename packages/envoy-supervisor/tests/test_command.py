@@ -124,7 +124,7 @@ def test_the_end_of_envoy_is_the_end_of_the_command(
         (["-c", "missing.json", "--envoy", "/none"], "the path given names /none, which does not"),
     ],
 )
-def test_mistakes_are_told_in_one_sentence(arguments: list[str], words: str) -> None:
+def test_mistakes_are_reported_in_one_sentence(arguments: list[str], words: str) -> None:
     with command("run", *arguments) as process:
         output, _ = process.communicate(timeout=PATIENCE_S)
         assert process.returncode == 1

@@ -51,7 +51,7 @@ HOUR_S = 3600.0
     ],
     ids=["exits", "exits later", "killed", "aborts", "10 MB", "quits", "library", "config"],
 )
-async def test_the_budget_is_used_and_the_last_reason_told(
+async def test_the_budget_is_used_and_the_last_reason_reported(
     fake: Fake, behaviour: FakeEnvoy, starts: int, cause: ExitCause, words: str
 ) -> None:
     config, files = fake(behaviour, crashes=CrashPolicy(budget=3, window_s=HOUR_S, backoff=QUICK))
@@ -126,7 +126,7 @@ async def test_a_stop_between_two_starts_ends_it(fake: Fake) -> None:
     assert (await envoy.wait_exit()).code == 7
 
 
-async def test_the_end_of_the_envoy_that_serves_is_told_at_once(fake: Fake) -> None:
+async def test_the_end_of_the_envoy_that_serves_is_reported_at_once(fake: Fake) -> None:
     config, _ = fake(FakeEnvoy(), crashes=CrashPolicy(budget=50, backoff=QUICK))
     async with running(config) as envoy:
         for _ in range(2):

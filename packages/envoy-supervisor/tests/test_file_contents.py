@@ -12,8 +12,8 @@ from envoy_supervisor._file_contents import FileContents, content_hash, watching
 from mesh_testkit import hanging_mount, until
 
 
-class Told:
-    """How often a change was told so far."""
+class ChangeCount:
+    """How often a change was reported so far."""
 
     def __init__(self, contents: FileContents) -> None:
         self.times = 0
@@ -24,17 +24,17 @@ class Told:
             await self._contents.wait_changed()
             self.times += 1
 
-    async def told(self, times: int) -> None:
+    async def until(self, times: int) -> None:
         await until(lambda: self.times >= times, what=f"{times} changes", seen=lambda: self.times)
 
 
 @asynccontextmanager
-async def listening(*paths: Path) -> AsyncIterator[Told]:
+async def listening(*paths: Path) -> AsyncIterator[ChangeCount]:
     async with watching_contents(paths) as contents:
-        told = Told(contents)
-        task = asyncio.create_task(told.listen(), name="listen")
+        listener = ChangeCount(contents)
+        task = asyncio.create_task(listener.listen(), name="listen")
         try:
-            yield told
+            yield listener
         finally:
             task.cancel()
             await asyncio.wait({task})
@@ -47,28 +47,28 @@ def write_by_rename(file: Path, text: str) -> None:
     new.rename(file)
 
 
-async def test_each_change_is_told(tmp_path: Path) -> None:
+async def test_each_change_is_reported(tmp_path: Path) -> None:
     file = tmp_path / "a"
     file.write_text("1")
-    async with listening(file) as told:
+    async with listening(file) as count:
         for times in range(1, 4):
             write_by_rename(file, "x" * times)
-            await told.told(times)
-        assert told.times == 3
+            await count.until(times)
+        assert count.times == 3
 
 
 async def test_what_is_written_anew_with_what_it_held_is_no_change(tmp_path: Path) -> None:
     file, other = tmp_path / "a", tmp_path / "b"
     for each in (file, other):
         each.write_text("1")
-    async with listening(file, other) as told:
+    async with listening(file, other) as count:
         write_by_rename(file, "1")
         write_by_rename(other, "2")
-        await told.told(1)
+        await count.until(1)
         write_by_rename(file, "1")
         write_by_rename(other, "3")
-        await told.told(2)
-        assert told.times == 2
+        await count.until(2)
+        assert count.times == 2
 
 
 async def test_a_swapped_directory_link_is_a_change(tmp_path: Path) -> None:
@@ -78,19 +78,19 @@ async def test_a_swapped_directory_link_is_a_change(tmp_path: Path) -> None:
         (tmp_path / name / "key").write_text(name)
     (tmp_path / "..data").symlink_to("one")
     (tmp_path / "key").symlink_to("..data/key")
-    async with listening(tmp_path / "key") as told:
+    async with listening(tmp_path / "key") as count:
         (tmp_path / "next").symlink_to("two")
         (tmp_path / "next").rename(tmp_path / "..data")
-        await told.told(1)
+        await count.until(1)
 
 
 async def test_files_may_come_and_go(tmp_path: Path) -> None:
     file = tmp_path / "a"
-    async with listening(file) as told:
+    async with listening(file) as count:
         write_by_rename(file, "1")
-        await told.told(1)
+        await count.until(1)
         file.unlink()
-        await told.told(2)
+        await count.until(2)
 
 
 @pytest.mark.slow
@@ -103,9 +103,9 @@ async def test_a_file_whose_mount_hangs_holds_up_neither_the_loop_nor_the_other_
     good = tmp_path / "good"
     good.write_text("1")
     with hanging_mount(tmp_path / "mount"):
-        async with listening(*hung, good) as told:
+        async with listening(*hung, good) as count:
             write_by_rename(good, "2")
-            await told.told(1)
+            await count.until(1)
     for each in set(threading.enumerate()) - threads:
         each.join()
 

@@ -116,7 +116,7 @@ async def test_what_is_open_at_the_deadline_is_cut(
     assert (await envoy.wait_exit()).cause is ExitCause.STOPPED
 
 
-async def test_a_configuration_envoy_refuses_is_told_in_its_own_words(
+async def test_a_configuration_envoy_refuses_is_reported_in_its_own_words(
     envoy_binary: Path, tmp_path: Path
 ) -> None:
     bootstrap = tmp_path / "bootstrap.json"

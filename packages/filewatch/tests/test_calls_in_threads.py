@@ -190,7 +190,7 @@ async def test_a_thousand_files_are_fetched(tmp_path: Path) -> None:
     assert contents == [path.name.encode() for path in paths]
 
 
-async def test_a_mount_that_hangs_is_told(tmp_path: Path) -> None:
+async def test_a_mount_that_hangs_is_reported(tmp_path: Path) -> None:
     threads = set(threading.enumerate())
     (tmp_path / "mount").mkdir()
     (tmp_path / "good").write_bytes(b"good")

@@ -120,7 +120,7 @@ def test_a_file_that_changes_while_it_is_read_is_read_again(written: Written) ->
     assert content == b"   0t"
 
 
-def test_a_file_that_changes_each_time_is_told(written: Written) -> None:
+def test_a_file_that_changes_each_time_is_reported(written: Written) -> None:
     written.times = 1000
 
     with pytest.raises(FileKeepsChanging) as caught:

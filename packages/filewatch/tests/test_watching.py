@@ -25,13 +25,13 @@ from mesh_filewatch import (
 from mesh_filewatch._watched_entries import watched_entries
 
 GUARD_S = 60.0
-TOLD = WatchTiming(poll_interval_s=3600, hang_timeout_s=GUARD_S)
+EVENTS_ONLY = WatchTiming(poll_interval_s=3600, hang_timeout_s=GUARD_S)
 """With it, `wait` returns for events only, also where resolving a path takes long."""
 
 
 @asynccontextmanager
 async def followed(*paths: Path, directories: tuple[Path, ...] = ()) -> AsyncIterator[FileWatch]:
-    async with asyncio.timeout(GUARD_S), watching(timing=TOLD) as watch:
+    async with asyncio.timeout(GUARD_S), watching(timing=EVENTS_ONLY) as watch:
         await watch.follow(paths, directories=directories)
         yield watch
 
@@ -105,7 +105,7 @@ def let_others_read_it(path: Path) -> None:
         let_others_read_it,
     ],
 )
-async def test_a_change_is_told(tmp_path: Path, change: Callable[[Path], None]) -> None:
+async def test_a_change_is_yielded(tmp_path: Path, change: Callable[[Path], None]) -> None:
     path = tmp_path / "certs" / "cert"
     path.parent.mkdir()
     path.write_bytes(b"")
@@ -116,7 +116,7 @@ async def test_a_change_is_told(tmp_path: Path, change: Callable[[Path], None]) 
         assert await watch.wait()
 
 
-async def test_a_file_that_comes_with_the_directories_above_it_is_told(tmp_path: Path) -> None:
+async def test_a_file_that_comes_with_the_directories_above_it_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "a" / "b" / "cert"
     async with followed(path) as watch:
         path.parent.mkdir(parents=True)
@@ -127,7 +127,7 @@ async def test_a_file_that_comes_with_the_directories_above_it_is_told(tmp_path:
         await watch.wait()
 
 
-async def test_a_directory_made_anew_with_the_number_of_the_old_one_is_watched(
+async def test_a_directory_created_anew_with_the_number_of_the_old_one_is_watched(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "certs" / "cert"
@@ -146,7 +146,7 @@ async def test_a_directory_made_anew_with_the_number_of_the_old_one_is_watched(
             await watch.follow([path])
 
 
-async def test_what_happens_beside_the_files_is_not_told(tmp_path: Path) -> None:
+async def test_what_happens_beside_the_files_is_not_reported(tmp_path: Path) -> None:
     path = tmp_path / "cert"
     path.write_bytes(b"")
     async with followed(path) as watch:
@@ -157,7 +157,7 @@ async def test_what_happens_beside_the_files_is_not_told(tmp_path: Path) -> None
                 await watch.wait()
 
 
-async def test_all_that_is_in_a_directory_is_told_and_nothing_below_it(tmp_path: Path) -> None:
+async def test_all_that_is_in_a_directory_is_reported_and_nothing_below_it(tmp_path: Path) -> None:
     (tmp_path / "config" / "below").mkdir(parents=True)
     async with followed(directories=(tmp_path / "config",)) as watch:
         (tmp_path / "config" / "below" / "a.yaml").write_bytes(b"")
@@ -188,19 +188,19 @@ async def test_a_thousand_files_of_a_directory_are_followed_by_one_watch(tmp_pat
         assert str(tmp_path) in watch.directories
 
 
-async def test_all_thousand_files_that_change_at_once_are_told_together(tmp_path: Path) -> None:
+async def test_all_thousand_files_that_change_at_once_are_reported_together(tmp_path: Path) -> None:
     paths = [tmp_path / str(number) for number in range(1000)]
     for path in paths:
         path.write_bytes(b"first")
     async with followed(directories=(tmp_path,)) as watch:
         writer = asyncio.create_task(asyncio.to_thread(_write_all, paths))
-        told = 0
+        wakes = 0
         while {read_bytes(path, max_bytes=10) for path in paths} != {b"second"}:
             await watch.wait()
-            told += 1
+            wakes += 1
         await writer
 
-    assert told < len(paths)
+    assert wakes < len(paths)
 
 
 def _write_all(paths: list[Path]) -> None:
@@ -224,21 +224,21 @@ async def test_the_second_of_two_changes_is_never_lost(tmp_path: Path) -> None:
 async def test_a_file_that_is_half_written_is_awaited(tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
     path.write_bytes(b"whole")
-    timing = TOLD._replace(max_settle_s=GUARD_S)
+    timing = EVENTS_ONLY._replace(max_settle_s=GUARD_S)
     async with asyncio.timeout(GUARD_S), watching(timing=timing) as watch:
         await watch.follow([path])
         with path.open("wb") as file:
             file.write(b"half")
             file.flush()
-            told = asyncio.create_task(watch.wait())
+            waiting = asyncio.create_task(watch.wait())
             await asyncio.sleep(0.2)
-            assert not told.done()
+            assert not waiting.done()
             file.write(b" and half")
-        await told
+        await waiting
         assert path.read_bytes() == b"half and half"
 
 
-async def test_a_file_that_is_never_closed_is_told_all_the_same(tmp_path: Path) -> None:
+async def test_a_file_that_is_never_closed_is_reported_all_the_same(tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
     async with followed(path) as watch:
         with path.open("wb") as file:
@@ -249,7 +249,7 @@ async def test_a_file_that_is_never_closed_is_told_all_the_same(tmp_path: Path) 
 
 async def test_a_change_during_a_cancelled_wait_is_reported_by_the_next(tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
-    timing = TOLD._replace(max_settle_s=GUARD_S)
+    timing = EVENTS_ONLY._replace(max_settle_s=GUARD_S)
     async with asyncio.timeout(GUARD_S), watching(timing=timing) as watch:
         await watch.follow([path])
         with path.open("wb") as file:
@@ -377,7 +377,7 @@ async def test_events_may_come_from_any_thread(tmp_path: Path) -> None:
 
     async with (
         asyncio.timeout(GUARD_S),
-        watching(watch_directory=watch_directory, timing=TOLD) as watch,
+        watching(watch_directory=watch_directory, timing=EVENTS_ONLY) as watch,
     ):
         await watch.follow([tmp_path / "cert"])
         await asyncio.to_thread(tellers[str(tmp_path)], "cert", DirectoryEvent.CHANGED)
@@ -387,7 +387,7 @@ async def test_events_may_come_from_any_thread(tmp_path: Path) -> None:
 async def test_a_watch_that_ends_while_it_begins_leaves_nothing(tmp_path: Path) -> None:
     """Leftovers fail the test that left them."""
     for steps in range(30):
-        async with asyncio.timeout(GUARD_S), watching(timing=TOLD) as watch:
+        async with asyncio.timeout(GUARD_S), watching(timing=EVENTS_ONLY) as watch:
             following = asyncio.create_task(watch.follow([tmp_path / "cert"]))
             for _ in range(steps):
                 await asyncio.sleep(0)
@@ -409,7 +409,7 @@ async def test_the_host_programs_loggers_and_warnings_are_unchanged(tmp_path: Pa
     assert host() == before
 
 
-async def test_two_watches_at_once_are_told_each_its_own(tmp_path: Path) -> None:
+async def test_two_watches_at_once_report_each_its_own(tmp_path: Path) -> None:
     one, other = tmp_path / "one", tmp_path / "other"
     async with followed(one) as first, followed(other) as second:
         one.write_bytes(b"")
@@ -420,17 +420,17 @@ async def test_two_watches_at_once_are_told_each_its_own(tmp_path: Path) -> None
         assert await first.wait()
 
 
-async def test_the_entries_that_changed_are_told_and_when(tmp_path: Path) -> None:
+async def test_the_entries_that_changed_are_reported_and_when(tmp_path: Path) -> None:
     async with followed(directories=(tmp_path,)) as watch:
         began = time.monotonic()
         (tmp_path / "a").write_bytes(b"")
         (tmp_path / "b").write_bytes(b"")
-        told = set[str]()
-        while told != {"a", "b"}:
+        names = set[str]()
+        while names != {"a", "b"}:
             assert await watch.wait()
             assert watch.changed is not None
             assert {directory for directory, _ in watch.changed} == {os.path.realpath(tmp_path)}
-            told |= {name for _, name in watch.changed}
+            names |= {name for _, name in watch.changed}
             assert began <= watch.changed_at <= time.monotonic()
 
         watch.mark_changed()
@@ -442,19 +442,19 @@ async def test_the_entries_that_changed_are_told_and_when(tmp_path: Path) -> Non
         assert {name for _, name in watch.changed or ()} == {"c"}
 
 
-async def test_of_very_many_changes_none_is_told_by_itself(tmp_path: Path) -> None:
+async def test_of_very_many_changes_none_is_reported_by_itself(tmp_path: Path) -> None:
     async with followed(directories=(tmp_path,)) as watch:
         for number in range(1100):
             (tmp_path / str(number)).write_bytes(b"")
-        told = set[str]()
-        while len(told) < 1100:
+        names = set[str]()
+        while len(names) < 1100:
             assert await watch.wait()
             if watch.changed is None:
                 return
-            told |= {name for _, name in watch.changed}
+            names |= {name for _, name in watch.changed}
 
 
-async def test_only_following_something_new_is_told(tmp_path: Path) -> None:
+async def test_only_following_something_new_is_reported(tmp_path: Path) -> None:
     async with followed(directories=(tmp_path,)) as watch:
         assert not await watch.follow((), directories=(tmp_path,))
         (tmp_path / "below").mkdir()

@@ -10,11 +10,11 @@ from mesh_filewatch import OnEvent, ReadTimedOut, Unwatch, WatchTiming, fetch_by
 from mesh_testkit import hanging_mount
 
 GUARD_S = 60.0
-TOLD = WatchTiming(poll_interval_s=3600, hang_timeout_s=GUARD_S)
+EVENTS_ONLY = WatchTiming(poll_interval_s=3600, hang_timeout_s=GUARD_S)
 """With it, `wait` returns for events only."""
 
 
-async def test_a_path_that_hangs_holds_up_no_other_and_is_told_when_it_answers(
+async def test_a_path_that_hangs_holds_up_no_other_and_is_reported_when_it_answers(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "mount").mkdir()
@@ -22,7 +22,7 @@ async def test_a_path_that_hangs_holds_up_no_other_and_is_told_when_it_answers(
     threads = set(threading.enumerate())
     async with (
         asyncio.timeout(GUARD_S),
-        watching(timing=TOLD._replace(hang_timeout_s=0.1)) as watch,
+        watching(timing=EVENTS_ONLY._replace(hang_timeout_s=0.1)) as watch,
     ):
         with hanging_mount(tmp_path / "mount") as mount:
             for number in range(3):
@@ -31,7 +31,7 @@ async def test_a_path_that_hangs_holds_up_no_other_and_is_told_when_it_answers(
                 assert await watch.wait()
             with pytest.raises(ReadTimedOut):
                 await fetch_bytes(mount / "token", max_bytes=1, timeout_s=0.1)
-        # What is told first may be the other path, if the look at it took longer than that.
+        # What is reported first may be the other path, if the look at it took longer than that.
         while str(tmp_path / "mount") not in watch.directories:
             await watch.wait()
             await watch.follow([mount / "token", good])
@@ -45,7 +45,7 @@ async def test_a_watch_is_ended_though_a_path_hangs(tmp_path: Path) -> None:
     with hanging_mount(tmp_path / "mount") as mount:
         async with (
             asyncio.timeout(GUARD_S),
-            watching(timing=TOLD._replace(hang_timeout_s=0.1)) as watch,
+            watching(timing=EVENTS_ONLY._replace(hang_timeout_s=0.1)) as watch,
         ):
             await watch.follow([mount / "token", tmp_path / "good"])
     for each in set(threading.enumerate()) - threads:
@@ -66,7 +66,7 @@ async def test_a_watch_that_the_kernel_does_not_take_in_time_is_tried_again(
     threads = set(threading.enumerate())
     async with (
         asyncio.timeout(GUARD_S),
-        watching(watch_directory=watch_directory, timing=TOLD) as watch,
+        watching(watch_directory=watch_directory, timing=EVENTS_ONLY) as watch,
     ):
         await watch.follow([tmp_path / "cert"])
         assert watch.directories == frozenset()

@@ -1,4 +1,4 @@
-"""Any text as a token and as a SPIFFE id: told in words, or read and written again."""
+"""Any text as a token and as a SPIFFE id: refused in words, or read and written again."""
 
 from __future__ import annotations
 

@@ -111,8 +111,8 @@ def test_a_root_that_was_taken_out_of_the_file_does_not_come_back_by_announcemen
     agent.further_roots("xds", B)
     agent.learn("xds", A + B, complete=True)
     assert agent.further_roots("xds", B) == b""
-    told = "the control plane announces a root that was taken out of the root file"
-    assert sum(told in record.message for record in caplog.records) == 2  # once a start
+    message = "the control plane announces a root that was taken out of the root file"
+    assert sum(message in record.message for record in caplog.records) == 2  # once a start
     # A root that the operator adds again is trusted through the file.
     assert agent.further_roots("xds", A + B) == b""
     assert agent.further_roots("xds", B) == b""
@@ -223,7 +223,7 @@ def swapped_for_a_fifo(file: Path) -> None:
         (lambda file: file.write_text(" " * (1 << 20) + "{}"), "it is over 1048576 bytes"),
     ],
 )
-def test_a_file_that_is_not_the_agents_own_or_is_damaged_is_refused_and_told(
+def test_a_file_that_is_not_the_agents_own_or_is_damaged_is_refused_and_reported(
     start: Start,
     file: Path,
     spoil: Callable[[Path], None],

@@ -61,11 +61,11 @@ def test_directories_named_by_the_environment_are_further_roots(
     assert found(named, well_known) == ["later", "b"]
 
 
-def test_machine_without_roots_is_told_in_one_sentence(tmp_path: Path) -> None:
+def test_machine_without_roots_is_reported_in_one_sentence(tmp_path: Path) -> None:
     nowhere = tmp_path / "nowhere.pem"
-    with pytest.raises(NoSystemRoots) as told:
+    with pytest.raises(NoSystemRoots) as raised:
         read_system_roots({}, well_known=[nowhere])
-    assert str(told.value) == (
+    assert str(raised.value) == (
         f"the system has no root certificates in {nowhere}: set SSL_CERT_FILE or SSL_CERT_DIR, "
         "or name a root certificate file"
     )
@@ -73,7 +73,7 @@ def test_machine_without_roots_is_told_in_one_sentence(tmp_path: Path) -> None:
         read_system_roots({"SSL_CERT_DIR": str(tmp_path)}, well_known=[nowhere])
 
 
-async def test_file_that_is_named_and_cannot_be_used_is_told(
+async def test_file_that_is_named_and_cannot_be_used_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("SSL_CERT_DIR", raising=False)
@@ -91,6 +91,6 @@ async def test_file_that_is_named_and_cannot_be_used_is_told(
     assert (await fetch_system_roots()).roots_pem == pem("named").encode()
 
 
-def test_files_that_may_be_followed_are_told_without_a_look_at_them() -> None:
+def test_files_that_may_be_followed_are_reported_without_a_look_at_them() -> None:
     assert system_root_files({}) == SYSTEM_ROOT_PATHS
     assert system_root_files({"SSL_CERT_FILE": "/roots.pem"}) == (Path("/roots.pem"),)

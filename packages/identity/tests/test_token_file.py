@@ -31,7 +31,7 @@ async def test_what_no_header_can_carry_is_refused_and_not_repeated(
     assert "secret" not in f"{refused.value!r} {refused.value}"
 
 
-async def test_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+async def test_file_that_cannot_be_read_is_reported(tmp_path: Path) -> None:
     with pytest.raises(TokenFileError, match="cannot be read: it is a directory"):
         await fetch_token(tmp_path)
     (tmp_path / "token").write_bytes(b"a" * (64 << 10) + b"a")

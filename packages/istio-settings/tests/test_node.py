@@ -220,7 +220,7 @@ def test_a_version_that_is_given_stays() -> None:
     assert metadata_of({"ISTIO_META_ISTIO_VERSION": "9"})["ISTIO_VERSION"] == "9"
 
 
-def test_labels_of_the_pod_win_over_those_of_the_machine_which_are_told_apart() -> None:
+def test_labels_of_the_pod_win_over_those_of_the_machine_which_are_kept_apart() -> None:
     environ = {"ISTIO_METAJSON_LABELS": '{"app": "vm", "zone": "a", "ready": true, "n": 1}'}
     pod = PodInfo(labels={"app": "web", "pod-template-hash": "abc"})
     expected = {"app": "web", "zone": "a", "ready": "true", "n": "1"}
@@ -255,7 +255,7 @@ def test_locality_comes_from_the_label_of_the_newer_name_then_of_the_older(
     assert locality(labels) == expected
 
 
-def test_the_ports_of_envoys_own_listeners_are_told() -> None:
+def test_the_ports_of_envoys_own_listeners_are_in_the_node() -> None:
     metadata = metadata_of(
         {
             "ENVOY_STATUS_PORT": "15022",
@@ -272,5 +272,5 @@ def test_the_ports_of_envoys_own_listeners_are_told() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "0", "-1", "65536", "http", "1\u0664"])
-def test_a_port_that_is_none_is_not_told(text: str) -> None:
+def test_a_port_that_is_none_is_not_in_the_node(text: str) -> None:
     assert metadata_of({"ENVOY_SECURE_METRICS_PORT": text}) == metadata_of({})

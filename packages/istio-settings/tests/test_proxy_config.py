@@ -111,7 +111,7 @@ def test_a_value_that_makes_no_sense_is_named_with_its_layer(text: str, complain
         merge_layers([parse_layer("PROXY_CONFIG", text)])
 
 
-def test_all_mistakes_of_a_layer_are_told_at_once_with_their_lines() -> None:
+def test_all_mistakes_of_a_layer_are_reported_at_once_with_their_lines() -> None:
     text = "trustDomain: x\ndefaultConfig:\n  statusPort: a\n  concurency: 1\n"
     with pytest.raises(LayerError) as caught:
         mesh_layer("mesh", text)
@@ -124,7 +124,7 @@ def test_all_mistakes_of_a_layer_are_told_at_once_with_their_lines() -> None:
     )
 
 
-def test_all_values_that_make_no_sense_are_told_at_once() -> None:
+def test_all_values_that_make_no_sense_are_reported_at_once() -> None:
     layer = parse_layer("PROXY_CONFIG", '{"statusPort": 0, "drainDuration": "soon"}')
     with pytest.raises(LayerError) as caught:
         merge_layers([layer])

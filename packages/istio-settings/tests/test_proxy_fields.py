@@ -1,8 +1,8 @@
 import pytest
 
-from istio_settings import JSON, Fields, Place, parse_layer
+from istio_settings import JSON, Fields, LayerField, parse_layer
 
-TRACING = Place(parse_layer("PROXY_CONFIG", "{}"), ("tracing",))
+TRACING = LayerField(parse_layer("PROXY_CONFIG", "{}"), ("tracing",))
 
 
 @pytest.mark.parametrize("value", [-1, 101, 10**400, float("nan"), True, "1", []])

@@ -129,7 +129,7 @@ async def test_error_of_the_block_goes_before_that_of_the_service(*, waits: bool
     await asyncio.sleep(0)  # nothing of the interruption is left for later
 
 
-async def test_service_that_fails_in_the_turn_in_which_the_block_ends_is_told() -> None:
+async def test_service_that_fails_in_the_turn_in_which_the_block_ends_is_reported() -> None:
     ending = asyncio.Event()
 
     async def fail() -> None:

@@ -46,25 +46,25 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
         check_fields(self)
 
 
-def made(**values: object) -> Settings:
+def settings_of(**values: object) -> Settings:
     return Settings(**values)  # type: ignore[arg-type]
 
 
 def test_texts_become_paths_also_in_a_frozen_value() -> None:
-    assert made(roots="a/b").roots == Path("a/b")
-    assert made(files=["a", Path("b")]).files == (Path("a"), Path("b"))
+    assert settings_of(roots="a/b").roots == Path("a/b")
+    assert settings_of(files=["a", Path("b")]).files == (Path("a"), Path("b"))
     assert Message(path=cast("Path", "a")).path == Path("a")
-    assert made(limits=Limits(file=cast("Path", "a"))).limits.file == Path("a")
+    assert settings_of(limits=Limits(file=cast("Path", "a"))).limits.file == Path("a")
     assert with_checked_fields(Limits(file=cast("Path", "a"))).file == Path("a")
 
 
 def test_the_types_that_are_written_are_taken() -> None:
-    settings = made(roots=Machines.ROOTS, wait_s=None, other={"a": "b"})
+    settings = settings_of(roots=Machines.ROOTS, wait_s=None, other={"a": "b"})
     assert settings.roots is Machines.ROOTS
-    assert made(wait_s=3).wait_s == 3
-    assert made(wait_s=float("inf")).wait_s == float("inf")
+    assert settings_of(wait_s=3).wait_s == 3
+    assert settings_of(wait_s=float("inf")).wait_s == float("inf")
     path = Path("a")
-    assert made(roots=path).roots is path
+    assert settings_of(roots=path).roots is path
 
 
 @pytest.mark.parametrize(
@@ -91,5 +91,5 @@ def test_all_others_are_refused_with_the_name_of_the_field(
     field: str, value: object, said: str
 ) -> None:
     with pytest.raises((TypeError, ValueError), match=said) as refused:
-        made(**{field: value})
+        settings_of(**{field: value})
     assert field in str(refused.value) or field == "limits"

@@ -40,16 +40,16 @@ from mesh_testkit import all_closed, idle_connections, some_closed
 async def test_the_real_peer_of_a_call_is_known() -> None:
     with listening_on("127.0.0.1", 0) as sockets:
         async with served_by_grpc(sockets, GRPC_LIMITS):
-            told = await who_am_i(format_address(sockets[0]))
-    assert "address='ipv4:127.0.0.1:" in told
-    assert "encrypted=False" in told
+            peer = await who_am_i(format_address(sockets[0]))
+    assert "address='ipv4:127.0.0.1:" in peer
+    assert "encrypted=False" in peer
 
 
 async def test_the_process_of_a_call_on_a_unix_socket_is_known(socket_path: Path) -> None:
     with listening_at(socket_path) as listening:
         async with served_by_grpc([listening], UNIX_LIMITS, allowed=AllowedPeers()):
-            told = await who_am_i(f"unix:{socket_path}")
-    assert f"PeerCredentials(pid={os.getpid()}, uid={os.geteuid()}, gid={os.getegid()}," in told
+            peer = await who_am_i(f"unix:{socket_path}")
+    assert f"PeerCredentials(pid={os.getpid()}, uid={os.geteuid()}, gid={os.getegid()}," in peer
 
 
 async def test_the_port_inside_refuses_calls_that_did_not_come_through_the_acceptor() -> None:
@@ -104,8 +104,8 @@ async def test_a_thousand_silent_connections_do_not_keep_another_from_being_serv
             )
             if kind == "unix":  # Another process is another peer.
                 here = str(Path(__file__).parent / "support")
-                told = await output_of(script, here, target)
-                assert "AcceptedPeer(address='unix:'" in told
+                peer = await output_of(script, here, target)
+                assert "AcceptedPeer(address='unix:'" in peer
             else:
                 reader, writer = await asyncio.open_connection(
                     *sockets[0].getsockname(), local_addr=("127.0.0.2", 0)
@@ -206,7 +206,7 @@ def pki(tmp_path: Path) -> Pki:
 
 
 class EveryKind(BytesHandler):
-    """One method of each kind, asynchronous and not; each says back what it was told."""
+    """One method of each kind, asynchronous and not; each says back what it was sent."""
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> BytesMethod | None:
         async def unary(request: bytes, _context: BytesContext) -> bytes:

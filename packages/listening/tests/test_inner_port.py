@@ -28,11 +28,11 @@ async def test_a_thousand_foreign_connections_take_no_room_from_those_through_th
                     each.sendall(says)
                 # As many as the acceptor lets one peer have, and all at once.
                 async with asyncio.TaskGroup() as group:
-                    told = [
+                    answers = [
                         group.create_task(who_am_i(format_address(sockets[0])))
                         for _ in range(limits.peer)
                     ]
-            assert all("ipv4:127.0.0.1:" in each.result() for each in told)
+            assert all("ipv4:127.0.0.1:" in each.result() for each in answers)
             assert served.acceptor.port.refused == {}
 
 
@@ -85,9 +85,9 @@ def test_connections_inside_are_bounded_by_the_open_files_limit() -> None:
         "from mesh_listening.grpc_server import options\n"
         "print(dict(options(GRPC_LIMITS))['grpc.max_allowed_incoming_connections'])"
     )
-    told = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)
     port, foreign = 1024 * 3 // 4 // 3, 1024 // 8
-    assert int(told.stdout) == port + foreign
+    assert int(ran.stdout) == port + foreign
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft >= 40_000:
         most = dict(options(UNIX_LIMITS))["grpc.max_allowed_incoming_connections"]

@@ -47,9 +47,9 @@ def test_a_loopback_host_is_ours_with_any_port_and_without(host: str) -> None:
     ],
 )
 def test_a_host_that_is_not_ours_is_refused_and_named(host: str) -> None:
-    told = refusal(("host", host))
-    assert told is not None
-    assert repr(host) in told
+    reason = refusal(("host", host))
+    assert reason is not None
+    assert repr(host) in reason
 
 
 def test_the_address_that_the_connection_came_to_is_ours() -> None:

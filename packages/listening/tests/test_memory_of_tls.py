@@ -33,7 +33,7 @@ class Alone:
     def lost(self, end: End, /) -> None:
         del end
 
-    def stalled(self) -> None:
+    def on_stall(self) -> None:
         pass
 
 

@@ -61,10 +61,10 @@ async def test_another_network_namespace_does_not_reach_the_server_inside() -> N
     with listening_on("127.0.0.1", 0) as sockets:
         async with served_by_grpc(sockets, GRPC_LIMITS, on_loopback=True) as served:
             host, port = served.port
-            told = await asyncio.to_thread(
+            error = await asyncio.to_thread(
                 in_new_network, script, "ip link set lo up", arguments=(host, str(port))
             )
-    assert told == "ConnectionRefusedError"
+    assert error == "ConnectionRefusedError"
 
 
 SERVE = """
@@ -83,13 +83,13 @@ asyncio.run(main())
 
 @needs_namespaces
 def test_where_there_is_no_127_0_0_1_the_server_inside_listens_on_ipv6() -> None:
-    told = in_new_network(
+    answer = in_new_network(
         SERVE,
         "ip link set lo up",
         "ip address delete 127.0.0.1/8 dev lo",
         arguments=(str(HERE),),
     )
-    assert told.startswith("::1 AcceptedPeer(address='ipv6:[::1]:")
+    assert answer.startswith("::1 AcceptedPeer(address='ipv6:[::1]:")
 
 
 @needs_namespaces

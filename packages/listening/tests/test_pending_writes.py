@@ -17,7 +17,7 @@ class Reader:
 
 
 class ManualClock:
-    """Time that passes only when told to."""
+    """Time that passes only when a test says so."""
 
     def __init__(self) -> None:
         self._at = 1000.0

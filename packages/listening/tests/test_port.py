@@ -152,8 +152,8 @@ async def test_fewer_connections_than_the_default_are_logged_at_debug_level_only
     with listening_on("127.0.0.1", 0) as sockets:
         async with accepting(sockets, Echo, name="test", limits=limits) as port:
             assert port.limits.port < limits.port
-    told = "the limit of open files allows fewer connections than are configured"
-    assert [each.levelno for each in caplog.records if each.getMessage() == told] == [level]
+    message = "the limit of open files allows fewer connections than are configured"
+    assert [each.levelno for each in caplog.records if each.getMessage() == message] == [level]
 
 
 @pytest.mark.usefixtures("few_files")
@@ -207,9 +207,9 @@ async def test_a_port_of_probes_serves_some_when_there_are_no_files_and_the_proc
                 await loop.sock_connect(probe, address)
                 await loop.sock_sendall(probe, b"hello")
                 assert await loop.sock_recv(probe, 100) == b"hello"
-                told = out_of_files()
-                assert told is not None
-                assert told.startswith("out of file descriptors for ")
+                fault = out_of_files()
+                assert fault is not None
+                assert fault.startswith("out of file descriptors for ")
             for each in taken:
                 os.close(each)
             await until(lambda: bool(lines(caplog, AGAIN)), what="end")

@@ -108,8 +108,8 @@ async def test_a_hundred_clients_that_never_read_are_ended_and_logged_once_and_o
                 assert "AcceptedPeer(" in await who_am_i(target, channel=channel)
             await port.wait_gone()
             assert port.refused == {Reason.STALLED: STALLED}
-    told = [vars(r) for r in caplog.records if r.message == "refusing connections"]
-    assert [line["reason"] for line in told] == ["took nothing of what was sent"]
+    lines = [vars(r) for r in caplog.records if r.message == "refusing connections"]
+    assert [line["reason"] for line in lines] == ["took nothing of what was sent"]
 
 
 def unix_client(path: Path) -> socket.socket:

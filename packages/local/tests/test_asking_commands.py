@@ -93,7 +93,7 @@ def test_the_logs_of_a_mesh_that_has_ended_are_shown_with_names_if_there_are_sev
 
 
 @pytest.mark.parametrize("command", ["status", "down", "up"])
-def test_a_directory_in_place_of_the_file_is_told(tmp_path: Path, command: str) -> None:
+def test_a_directory_in_place_of_the_file_is_reported(tmp_path: Path, command: str) -> None:
     (tmp_path / "shop").mkdir()
     done = call(command, "shop", where=tmp_path)
     sentence = "mesh-local: shop:1: this is a directory; name the YAML file in it\n"

@@ -97,7 +97,7 @@ async def test_a_state_folder_that_cannot_be_written_is_one_sentence(
     assert "None" not in errors
 
 
-async def test_the_version_is_told() -> None:
+async def test_the_version_is_printed() -> None:
     status, errors = await run("version")
     assert (status, errors) == (0, "")
 

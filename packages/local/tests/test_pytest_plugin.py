@@ -61,7 +61,9 @@ SENTENCES = {
 
 
 @pytest.mark.parametrize("case", SENTENCES)
-def test_a_mesh_that_can_t_be_is_told_in_each_test_as_a_sentence(tmp_path: Path, case: str) -> None:
+def test_a_mesh_that_can_t_be_is_reported_in_each_test_as_a_sentence(
+    tmp_path: Path, case: str
+) -> None:
     test = "def test_a(mesh): pass\ndef test_b(mesh): pass\n"
     files = {"a__test_a": test}
     if case == "several":
@@ -70,17 +72,17 @@ def test_a_mesh_that_can_t_be_is_told_in_each_test_as_a_sentence(tmp_path: Path,
         files |= {"mesh": "workloads: []\n"}
     write(tmp_path, **files)
     options = ("--mesh-file", "other.yaml") if case == "not there" else ()
-    told = run(tmp_path, *options)
+    output = run(tmp_path, *options)
     count = 4 if case == "several" else 2
-    assert f"{count} errors" in told
-    assert told.count(SENTENCES[case]) == count, told
-    assert "Traceback" not in told
-    assert "pytest_plugin.py" not in told
+    assert f"{count} errors" in output
+    assert output.count(SENTENCES[case]) == count, output
+    assert "Traceback" not in output
+    assert "pytest_plugin.py" not in output
 
 
 @pytest.mark.parametrize("how", ["ini", "option", "fixture", "nearest"])
 def test_a_mesh_file_is_found(tmp_path: Path, how: str) -> None:
-    wrong = "workloads: [{name: X}]\n"  # told with its name, without anything being started
+    wrong = "workloads: [{name: X}]\n"  # reported with its name, without anything being started
     at = {"nearest": "a__mesh", "ini": "b__mesh", "option": "b__mesh", "fixture": "b__mesh"}[how]
     write(
         tmp_path, **{"a__test_a": "def test_a(mesh): pass\n", "mesh": "workloads: []\n", at: wrong}
@@ -92,8 +94,8 @@ def test_a_mesh_file_is_found(tmp_path: Path, how: str) -> None:
             "import pytest\n@pytest.fixture(scope='session')\n"
             "def mesh_description(): return 'b/mesh.yaml'\n"
         )
-    told = run(tmp_path, *(("--mesh-file", "b/mesh.yaml") if how == "option" else ()))
-    assert '/mesh.yaml:1: workloads[0].name: "X" is not a name' in told
+    output = run(tmp_path, *(("--mesh-file", "b/mesh.yaml") if how == "option" else ()))
+    assert '/mesh.yaml:1: workloads[0].name: "X" is not a name' in output
 
 
 def test_an_error_of_a_mesh_is_shown_at_the_line_that_called(tmp_path: Path) -> None:

@@ -83,7 +83,7 @@ async def test_a_server_that_is_not_googles_is_not_believed() -> None:
             await detect("gcp", servers=server.servers)
 
 
-async def test_no_server_is_told(free_port: Callable[[], int]) -> None:
+async def test_no_server_is_reported(free_port: Callable[[], int]) -> None:
     nowhere = MetadataAddress("127.0.0.1", free_port())
     with pytest.raises(NoMetadata, match="can't be reached"):
         await detect("azure", servers=MetadataServers(azure=nowhere))
@@ -122,7 +122,7 @@ BAD: dict[str, tuple[bytes, str]] = {
 
 
 @pytest.mark.parametrize("name", BAD)
-async def test_a_useless_answer_is_told_in_one_sentence(name: str) -> None:
+async def test_a_useless_answer_is_reported_in_one_sentence(name: str) -> None:
     answer, complaint = BAD[name]
 
     async def answer_badly(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -65,15 +65,15 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A certificate that expired and that no client trusts, with its key, as PEM."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "elsewhere")])
-    made = dt.datetime(2020, 1, 1, tzinfo=dt.UTC)
+    not_before = dt.datetime(2020, 1, 1, tzinfo=dt.UTC)
     signed = (
         x509.CertificateBuilder()
         .subject_name(name)
         .issuer_name(name)
         .public_key(key.public_key())
         .serial_number(1)
-        .not_valid_before(made)
-        .not_valid_after(made + dt.timedelta(days=1))
+        .not_valid_before(not_before)
+        .not_valid_after(not_before + dt.timedelta(days=1))
         .sign(key, hashes.SHA256())
     )
     pem = serialization.Encoding.PEM

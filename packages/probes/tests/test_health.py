@@ -27,13 +27,13 @@ def test_a_verdict_is_a_change_after_enough_in_a_row(
     outcomes: list[bool], success: int, failure: int
 ) -> None:
     expected: list[bool | None] = []
-    told: bool | None = None
+    verdict: bool | None = None
     for end in range(1, len(outcomes) + 1):
         latest = outcomes[end - 1]
         needed = success if latest else failure
         enough = end >= needed and outcomes[end - needed : end] == [latest] * needed
-        changed = enough and told is not latest
-        told = latest if changed else told
+        changed = enough and verdict is not latest
+        verdict = latest if changed else verdict
         expected.append(latest if changed else None)
     assert verdicts(Thresholds(success=success, failure=failure), outcomes) == expected
 

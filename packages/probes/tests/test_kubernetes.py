@@ -69,7 +69,7 @@ def test_no_probers_are_none(text: str) -> None:
 LIVE = "/app-health/app/livez"
 
 
-def test_all_problems_are_told_at_once() -> None:
+def test_all_problems_are_reported_at_once() -> None:
     probers: dict[str, object] = {
         "/app-health/app/live": {"tcpSocket": {"port": 1}},
         "/app-health/app/livez\n": {"tcpSocket": {"port": 1}},
@@ -132,7 +132,7 @@ def test_all_problems_are_told_at_once() -> None:
         ),
     ],
 )
-def test_what_is_no_object_of_probes_is_told(text: str, problem: str) -> None:
+def test_what_is_no_object_of_probes_is_reported(text: str, problem: str) -> None:
     (found,) = problems_of(text)
     assert found.startswith(problem)
 

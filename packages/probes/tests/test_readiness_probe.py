@@ -63,7 +63,7 @@ def test_numbers_are_read() -> None:
     )
 
 
-def test_all_problems_are_told_at_once() -> None:
+def test_all_problems_are_reported_at_once() -> None:
     with pytest.raises(ProbeConfigError) as caught:
         parse_readiness_probe(
             {
@@ -121,6 +121,6 @@ def test_a_problem_is_a_sentence(value: Mapping[str, object], problem: str) -> N
         lambda: Thresholds(success=0),
     ],
 )
-def test_values_that_cannot_be_used_are_not_made(make: Callable[[], object]) -> None:
+def test_values_that_cannot_be_used_are_refused(make: Callable[[], object]) -> None:
     with pytest.raises(ValueError, match=r"\w+ is |a header is "):
         make()

@@ -60,8 +60,8 @@ def test_a_scan_and_the_fields_agree_about_any_bytes(data: bytes) -> None:
         with pytest.raises(WireError):
             list(fields(data))
         return
-    told = [each for each in fields(data) if each.number < 32 and each.kind in (BYTES, VARINT)]
-    assert [(each.start, each.end) for each in told] == sorted(
+    expected = [each for each in fields(data) if each.number < 32 and each.kind in (BYTES, VARINT)]
+    assert [(each.start, each.end) for each in expected] == sorted(
         span for spans in found.values() for span in spans
     )
 
@@ -96,7 +96,7 @@ def test_a_message_cut_short_is_refused_or_ends_at_a_field(
             descriptor_pb2.FieldDescriptorProto.FromString(cut)
 
 
-def test_numbers_are_told_if_they_are_wanted() -> None:
+def test_numbers_are_yielded_if_they_are_wanted() -> None:
     data = varint_field(1, 7) + varint_field(2, 300) + bytes_field(3, b"") + varint_field(2, 301)
     assert scan(data, frozenset({1, 2, 3})) == {3: [(7, 7)]}
     assert scan(data, frozenset({1}), numbers=frozenset({2})) == {2: [(3, 5), (8, 10)]}

@@ -4,7 +4,7 @@
 
 Clients run in a process of their own, each stream on a connection of its own, as Envoys are. Both
 ways are measured alternately, round by round, so that a busy machine slows both alike. Memory is
-only told with `--only`, as one process can't tell which of two ways took it.
+only printed with `--only`, as one process can't tell which of two ways took it.
 """
 
 import argparse
@@ -40,7 +40,7 @@ STORMS = 3
 
 
 class Clients:
-    """Streams in their own process, told what to do over a pipe."""
+    """Streams in their own process, given what to do over a pipe."""
 
     def __init__(self) -> None:
         self._pipe, theirs = multiprocessing.Pipe()
@@ -198,7 +198,7 @@ async def measure(streams: int, large_kib: int, only: str | None) -> None:
                 each = (_memory_kib() - before) / streams
                 print(f"{'memory a connection':<44} {one.name:<8} {each:8.1f} KiB")
             await clients.do("leave", str(one.path))
-            await one.server.wait_until(lambda told: not told)
+            await one.server.wait_until(lambda subscribers: not subscribers)
         for name, values in storms.items():
             _tell(f"{streams} streams reconnect at once, all served", name, values)
         await _pushes(
@@ -225,7 +225,7 @@ async def _pushes(
         _tell(what, name, values)
     for one in served:
         await clients.do("leave", str(one.path))
-        await one.server.wait_until(lambda told: not told)
+        await one.server.wait_until(lambda subscribers: not subscribers)
     return seconds
 
 

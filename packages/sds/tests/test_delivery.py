@@ -19,8 +19,8 @@ Issue = Callable[[int], TlsCertificate]
 OLD, NEW = TrustBundle(roots_pem=b"old root"), TrustBundle(roots_pem=b"old root, new root")
 
 
-def accepted_serial(told: Subscriber, name: str = "default") -> str | None:
-    delivery = next(d for d in told.secrets if d.name == name)
+def accepted_serial(subscriber: Subscriber, name: str = "default") -> str | None:
+    delivery = next(d for d in subscriber.secrets if d.name == name)
     return delivery.accepted.serial if delivery.accepted else None
 
 
@@ -33,18 +33,18 @@ async def test_the_serial_each_subscriber_works_with_is_shown(
         await stream.ask("default", "not-yet")
         first = await stream.read()
         # It may be read here before the server hears that its writing is done.
-        await server.wait_until(lambda told: told[0].secrets[0].sent is not None)
-        (told,) = server.subscribers()
-        waiting, missing = told.secrets
+        await server.wait_until(lambda every: every[0].secrets[0].sent is not None)
+        (shown,) = server.subscribers()
+        waiting, missing = shown.secrets
         assert (waiting.sent is not None, waiting.accepted, waiting.in_sync) == (True, None, False)
         assert (missing.name, missing.sent, missing.in_sync) == ("not-yet", None, True)
         await stream.accept(first)
-        await server.wait_until(lambda told: accepted_serial(told[0]) == "a1")
+        await server.wait_until(lambda subscribers: accepted_serial(subscribers[0]) == "a1")
 
         secrets.set(default=issue(0xA2))
         second = await stream.read()
         await stream.refuse(second, "key does not match")
-        await server.wait_until(lambda told: told[0].refusals == 1)
+        await server.wait_until(lambda subscribers: subscribers[0].refusals == 1)
         (delivery, _) = server.subscribers()[0].secrets
         assert delivery.sent is not None
         assert delivery.accepted is not None
@@ -55,7 +55,7 @@ async def test_the_serial_each_subscriber_works_with_is_shown(
 
         secrets.set(default=issue(0xA3))
         await stream.accept(await stream.read())
-        await server.wait_until(lambda told: accepted_serial(told[0]) == "a3")
+        await server.wait_until(lambda subscribers: accepted_serial(subscribers[0]) == "a3")
         (delivery, _) = server.subscribers()[0].secrets
         assert (delivery.refused, delivery.refusal, delivery.in_sync) == (None, None, True)
 
@@ -67,10 +67,10 @@ async def test_a_removed_secret_is_no_longer_shown_for_a_delta_client(
     async with subscriber(server.socket_path, delta=True) as stream:
         await stream.ask("default")
         await stream.accept(await stream.read())
-        await server.wait_until(lambda told: accepted_serial(told[0]) == "1")
+        await server.wait_until(lambda subscribers: accepted_serial(subscribers[0]) == "1")
         secrets.remove("default")
         await stream.accept(await stream.read())
-        await server.wait_until(lambda told: accepted_serial(told[0]) is None)
+        await server.wait_until(lambda subscribers: accepted_serial(subscribers[0]) is None)
 
 
 class Rotation:
@@ -171,14 +171,16 @@ async def test_a_root_never_answered_holds_the_leaf_back_for_a_bounded_time_and_
     config = SdsConfig(socket_path=socket_path, bundle_ack_timeout_s=0.1)
     async with serving(config, secrets) as server, AsyncExitStack() as stack:
         rotation = await rotation_on(server, secrets, issue, stack)
-        # On a busy machine the first answers may be late as well, and told of.
-        await server.wait_until(lambda told: len(told) == 2 and all(s.in_sync for s in told))
+        # On a busy machine the first answers may be late as well, and logged.
+        await server.wait_until(
+            lambda subscribers: len(subscribers) == 2 and all(s.in_sync for s in subscribers)
+        )
         caplog.clear()
         rotation.rotate(issue(2))
         assert leaf_serial((await rotation.leaf.read()).secrets["default"]) == "2"
-    (told,) = (r for r in caplog.records if "trust bundle not answered" in r.message)
-    assert vars(told)["bundles"] == ["ROOTCA"]
-    assert len(vars(told)["subscribers"]) == 1
+    (record,) = (r for r in caplog.records if "trust bundle not answered" in r.message)
+    assert vars(record)["bundles"] == ["ROOTCA"]
+    assert len(vars(record)["subscribers"]) == 1
 
 
 async def test_a_leaf_alone_waits_for_nothing(

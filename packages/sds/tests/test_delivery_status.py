@@ -130,13 +130,13 @@ def test_sent_accepted_and_refused_are_what_was_said(steps: list[Send | Answer |
                 pass
     for delivery in status.deliveries(CLIENT.id):
         name = delivery.name
-        for told, known in (
+        for delivered, known in (
             (delivery.sent, model.sent),
             (delivery.accepted, model.accepted),
             (delivery.refused, model.refused),
         ):
             expected = VERSIONS[name, known[name]] if name in known else None
-            assert (told and told.version) == expected
+            assert (delivered and delivered.version) == expected
         if name in model.sent:
             version = VERSIONS[name, model.sent[name]]
             answered = {

@@ -95,7 +95,7 @@ async def test_envoy_serves_each_rotation_and_old_connections_live_on(
             await wait_for_serial(port, of_successor, third.serial)
             await old.ask()
         # What is said to be in use is what was seen on the wire.
-        await server.wait_until(lambda told: all(s.in_sync for s in told))
+        await server.wait_until(lambda every: all(s.in_sync for s in every))
         subscribers = server.subscribers()
         in_use = {d.name: d.accepted for s in subscribers for d in s.secrets}
         assert in_use["default"] is not None
@@ -161,9 +161,9 @@ async def test_a_revoked_client_is_refused_as_soon_as_the_list_is_there(
         before = {d.sent for s in server.subscribers() for d in s.secrets if d.name == "ROOTCA"}
         secrets.set(ROOTCA=issuer.bundle_revoking(bad.serial))
         await server.wait_until(
-            lambda told: all(
+            lambda subscribers: all(
                 d.in_sync and d.sent not in before
-                for s in told
+                for s in subscribers
                 for d in s.secrets
                 if d.name == "ROOTCA"
             )
@@ -195,6 +195,6 @@ async def test_an_envoy_without_the_accelerator_refuses_the_key_and_that_is_show
         serving(sds, secrets) as server,
         running_envoy(envoy_binary, tmp_path, bootstrap(socket_path, port, "GRPC"), port),
     ):
-        await server.wait_until(lambda told: any(s.refusal for s in told))
+        await server.wait_until(lambda subscribers: any(s.refusal for s in subscribers))
         (refusal,) = (s.refusal for s in server.subscribers() if s.refusal)
         assert "cryptomb" in refusal

@@ -41,5 +41,5 @@ async def test_a_thousand_idle_connections_of_one_process_leave_room_for_another
             child = await asyncio.create_subprocess_exec(
                 sys.executable, "-c", ASK, str(socket_path), stdout=asyncio.subprocess.PIPE
             )
-            told, _ = await child.communicate()
-            assert told.decode().strip() == "{'default': b'chain'}"
+            output, _ = await child.communicate()
+            assert output.decode().strip() == "{'default': b'chain'}"

@@ -84,9 +84,9 @@ async def test_a_subscriber_that_does_not_read_is_closed_logged_once_and_counted
             async with asyncio.timeout(PATIENCE_S):
                 assert (await reader.read()).secrets == {"default": b"chain 2"}
         assert server.port.refused == {Reason.NOT_READ: 1}
-    told = [record for record in caplog.records if record.levelno >= logging.WARNING]
-    assert [record.message for record in told] == ["client closed, it does not read"]
-    assert "it has not read for too long" in vars(told[0])["reason"]
+    records = [record for record in caplog.records if record.levelno >= logging.WARNING]
+    assert [record.message for record in records] == ["client closed, it does not read"]
+    assert "it has not read for too long" in vars(records[0])["reason"]
 
 
 async def ask_once(socket_path: Path) -> int:

@@ -44,7 +44,7 @@ async def test_a_subscriber_is_shown_with_the_process_the_kernel_names(
             await stream.ask("default")
             assert (await stream.read()).secrets == {"default": b"chain"}
             assert [s.process for s in server.subscribers()] == [SELF]
-        await server.wait_until(lambda told: not told)
+        await server.wait_until(lambda subscribers: not subscribers)
         assert server.refused_connections == 0
 
 
@@ -73,8 +73,8 @@ async def test_a_process_that_is_not_allowed_gets_nothing_and_is_logged_once(
             with contextlib.suppress(OSError):
                 await writer.wait_closed()
         assert server.refused_connections == 3
-    told = [vars(r)["reason"] for r in caplog.records if r.message == "peer refused"]
-    assert told == [reason]
+    reasons = [vars(r)["reason"] for r in caplog.records if r.message == "peer refused"]
+    assert reasons == [reason]
 
 
 async def test_pids_are_asked_at_each_connection_and_a_failure_refuses_it(
@@ -129,8 +129,8 @@ async def test_another_process_is_known_by_its_own_ids(
         )
         assert await child.wait() == 0
         assert server.refused_connections == 1
-    (told,) = (vars(r) for r in caplog.records if r.message == "peer refused")
-    assert (told["pid"], told["uid"]) == (child.pid, other)
+    (refusal,) = (vars(r) for r in caplog.records if r.message == "peer refused")
+    assert (refusal["pid"], refusal["uid"]) == (child.pid, other)
 
 
 async def test_connections_end_with_the_server_and_leave_nothing(

@@ -87,7 +87,7 @@ async def test_a_healthy_server_of_secrets_is_used(socket_dir: Path, secrets: Fa
             path=path, apis=frozenset({SecretApi.SDS, SecretApi.DELTA_SDS})
         )
         # The probe sent an empty request, and its stream is gone.
-        await server.wait_until(lambda told: not told)
+        await server.wait_until(lambda subscribers: not subscribers)
         assert server.refusals == 0
 
 
@@ -106,7 +106,7 @@ async def test_a_healthy_server_of_secrets_is_used(socket_dir: Path, secrets: Fa
         ({}, set(), 60),
     ],
 )
-async def test_what_a_foreign_server_speaks_is_told(
+async def test_what_a_foreign_server_speaks_is_reported(
     socket_dir: Path,
     methods: Mapping[str, Method],
     apis: set[SecretApi],

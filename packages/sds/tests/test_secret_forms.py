@@ -114,7 +114,7 @@ async def test_a_server_with_a_provider_gives_keys_through_it(
         async with subscriber(socket_path) as stream:
             await stream.ask("default")
             await stream.accept(await stream.read())
-            await server.wait_until(lambda told: told[0].in_sync)
+            await server.wait_until(lambda subscribers: subscribers[0].in_sync)
 
 
 def test_revocation_lists_travel_with_the_bundle() -> None:
@@ -155,9 +155,9 @@ async def test_metrics_count_subscribers_and_refusals(
         async with subscriber(socket_path) as stream:
             await stream.ask("default")
             await stream.refuse(await stream.read(), "no")
-            await server.wait_until(lambda told: any(s.refusals for s in told))
+            await server.wait_until(lambda subscribers: any(s.refusals for s in subscribers))
             assert values() == [1, 1, 1, 0, 0]
-        await server.wait_until(lambda told: not told)
+        await server.wait_until(lambda subscribers: not subscribers)
         assert values() == [0, 0, 1, 0, 0]
     assert values() == [None] * 5
 
@@ -198,10 +198,10 @@ async def test_no_byte_of_a_key_is_logged_or_shown(
         async with subscriber(socket_path) as stream:
             await stream.ask("default")
             await stream.refuse(await stream.read(), "no")
-            await server.wait_until(lambda told: any(s.refusals for s in told))
+            await server.wait_until(lambda subscribers: any(s.refusals for s in subscribers))
             secrets.fail("default", ValueError("source bug"))
             await stream.ask("default", "another")
-            await server.wait_until(lambda told: "another" in told[0].names)
+            await server.wait_until(lambda subscribers: "another" in subscribers[0].names)
             shown += [repr(server.subscribers()), repr(config), repr(vars(server))]
     shown += [caplog.text, *(repr(vars(record)) for record in caplog.records)]
     assert "response refused by client" in caplog.messages

@@ -97,7 +97,9 @@ async def test_an_empty_list_of_names_unsubscribes_and_pushes_pass_it_by(
         first = await stream.read()
         await stream.ask(version=first.version, nonce=first.nonce)
         await server.wait_until(
-            lambda told: [s.names for s in told if s.node_id == "envoy"] == [frozenset()]
+            lambda subscribers: (
+                [s.names for s in subscribers if s.node_id == "envoy"] == [frozenset()]
+            )
         )
         await other.ask("default")
         await other.accept(await other.read())
@@ -118,21 +120,21 @@ async def test_a_refusal_is_counted_shown_and_not_answered(
     async with subscriber(server.socket_path, delta=delta) as stream:
         await stream.ask("default")
         await stream.refuse(await stream.read(), "no PEM at all")
-        await server.wait_until(lambda told: told[0].refusals == 1)
-        (told,) = server.subscribers()
-        assert told.node_id == "envoy"
-        assert told.names == {"default"}
-        assert told.delta is delta
-        assert not told.in_sync
-        assert told.refusal == "no PEM at all"
+        await server.wait_until(lambda subscribers: subscribers[0].refusals == 1)
+        (shown,) = server.subscribers()
+        assert shown.node_id == "envoy"
+        assert shown.names == {"default"}
+        assert shown.delta is delta
+        assert not shown.in_sync
+        assert shown.refusal == "no PEM at all"
         # The refused one was not sent again: the next response is the next secret.
         secrets.set(default=certificate(b"good"))
         good = await stream.read()
         assert good.secrets == {"default": b"good"}
         await stream.accept(good)
-        await server.wait_until(lambda told: told[0].in_sync)
+        await server.wait_until(lambda subscribers: subscribers[0].in_sync)
         assert server.subscribers()[0].refusal is None
-    await server.wait_until(lambda told: not told)
+    await server.wait_until(lambda subscribers: not subscribers)
     assert server.refusals == 1
 
 
@@ -172,7 +174,7 @@ async def test_a_stream_whose_secrets_are_all_missing_stays_and_gets_them_later(
 ) -> None:
     async with subscriber(server.socket_path) as stream:
         await stream.ask("default")
-        await server.wait_until(lambda told: any(s.names for s in told))
+        await server.wait_until(lambda subscribers: any(s.names for s in subscribers))
         secrets.set(default=certificate(b"one"))
         assert (await stream.read()).secrets == {"default": b"one"}
 
@@ -191,10 +193,10 @@ async def test_a_source_that_raises_for_a_name_is_asked_again_and_other_names_ar
         await stream.ask("default", "ROOTCA")
         assert (await stream.read()).secrets == {"ROOTCA": b"roots"}
         secrets.fail("default", None)
-        # No change was told: it is found because it was asked for again.
+        # No change was notified: it is found because it was asked for again.
         assert (await stream.read()).secrets == {"default": b"one"}
-    told = "secret source raised, asking again"
-    assert [r.message for r in caplog.records if r.name == "mesh_sds"].count(told) == 1
+    message = "secret source raised, asking again"
+    assert [r.message for r in caplog.records if r.name == "mesh_sds"].count(message) == 1
 
 
 async def test_a_removal_reaches_a_delta_client(server: SdsServer, secrets: FakeSecrets) -> None:

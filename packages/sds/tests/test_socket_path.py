@@ -32,8 +32,8 @@ async def test_an_open_directory_is_kept_and_logged(
     directory.mkdir()
     directory.chmod(0o777)
     assert await serve(directory / "socket") == (0o777, 0o600)
-    told = [r for r in caplog.records if r.name == "mesh_sds"]
-    assert [(r.levelno, vars(r)["mode"]) for r in told] == [(logging.WARNING, "0777")]
+    records = [r for r in caplog.records if r.name == "mesh_sds"]
+    assert [(r.levelno, vars(r)["mode"]) for r in records] == [(logging.WARNING, "0777")]
 
 
 async def test_a_stale_socket_is_replaced(socket_dir: Path) -> None:

@@ -27,7 +27,7 @@ async def test_exact_paths_and_beginnings_are_answered() -> None:
     assert await ask("POST", "/kept") == (200, "POST /kept")
 
 
-async def test_wrong_paths_methods_and_callers_are_told_what_is_right() -> None:
+async def test_wrong_paths_methods_and_callers_are_answered_with_what_is_right() -> None:
     assert await ask("GET", "/opens") == (404, "no such path; there are /open, /kept, /open/...\n")
     assert await ask("DELETE", "/kept") == (405, "use GET or POST\n")
     for peer in ("10.0.0.1", "fe80::1%eth0", "2001:db8::1", "::ffff:10.0.0.1"):

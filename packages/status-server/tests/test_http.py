@@ -160,7 +160,7 @@ def reasons(caplog: pytest.LogCaptureFixture, message: str) -> list[str]:
     return [vars(r)["reason"] for r in caplog.records if r.getMessage() == message]
 
 
-async def test_a_thousand_idle_connections_keep_no_other_caller_out_and_are_told_of_once(
+async def test_a_thousand_idle_connections_keep_no_other_caller_out_and_are_logged_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     limits = HTTP_LIMITS._replace(first_byte_s=600)
@@ -171,7 +171,7 @@ async def test_a_thousand_idle_connections_keep_no_other_caller_out_and_are_told
     assert reasons(caplog, "no longer refusing connections") == ["too many of one peer"]
 
 
-async def test_connections_that_say_nothing_are_ended_and_told_of_once(
+async def test_connections_that_say_nothing_are_ended_and_logged_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     limits = HTTP_LIMITS._replace(first_byte_s=0.1)
@@ -331,7 +331,7 @@ async def test_another_servers_answer_is_passed_on_with_status_and_type(serve: S
     assert other.requests[0].startswith("GET /dump?a=1 HTTP/1.1\r\n")
 
 
-async def test_another_server_that_is_not_there_is_told_in_a_sentence(
+async def test_another_server_that_is_not_there_is_reported_in_a_sentence(
     free_port: Callable[[], int],
 ) -> None:
     address = TcpAddress("127.0.0.1", free_port())

@@ -247,7 +247,7 @@ async def test_openmetrics_beside_text_is_converted(serve: Serve) -> None:
     assert samples(scraped) == {"own_up": 1, "app_requests_total": 7, "app_up": 1}
 
 
-async def test_the_lower_version_of_openmetrics_is_told(serve: Serve) -> None:
+async def test_the_lower_version_of_openmetrics_is_declared(serve: Serve) -> None:
     older = OPENMETRICS.replace("1.0.0", "0.0.1")
     ports = [
         await serve(Peer(answer(b"# TYPE a gauge\na 1\n# EOF\n", OPENMETRICS))),
@@ -333,7 +333,7 @@ async def test_a_redirect_on_the_same_port_is_followed(serve: Serve) -> None:
     assert (failures, samples(scraped)["app_up"]) == ({}, 1)
 
 
-async def test_a_page_without_a_last_newline_is_whole_if_its_length_was_told(
+async def test_a_page_without_a_last_newline_is_whole_if_its_length_was_given(
     serve: Serve,
 ) -> None:
     ports = [await serve(Peer(answer(b"a 1\nb 2"))), await serve(Peer(chunked(b"c 1\nd 2")))]

@@ -52,5 +52,5 @@ async def test_little_is_imported_before_it_is_needed() -> None:
         *(sys.executable, "-S", "-c", f"import sys; sys.path[:] = {sys.path!r}\n{look}"),
         stdout=asyncio.subprocess.PIPE,
     )
-    told, _ = await process.communicate()
-    assert told == b"set()\n"
+    output, _ = await process.communicate()
+    assert output == b"set()\n"

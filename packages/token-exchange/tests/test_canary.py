@@ -1,4 +1,4 @@
-"""No token and no secret is told: in logs at debug level, errors with their causes, the status."""
+"""No token and no secret is shown: in logs at debug level, errors with their causes, the status."""
 
 import base64
 import logging
@@ -25,7 +25,7 @@ SUBJECT, ACTOR, SECRET = "zebra.subject.token", "zebra.actor.token", "zebra-secr
 CANARIES = ("zebra", base64.b64encode(f"me:{SECRET}".encode()).decode(), "issued-")
 
 
-async def test_no_token_and_no_secret_is_told(
+async def test_no_token_and_no_secret_is_shown(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)

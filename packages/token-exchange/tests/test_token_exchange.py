@@ -51,7 +51,7 @@ def application(
     return application_of(TokenExchange(exchanger, clock=clock))
 
 
-def told(answer: Answer) -> dict[str, object]:
+def document(answer: Answer) -> dict[str, object]:
     assert answer.content_type == "application/json"
     assert answer.headers["Cache-Control"] == "no-store"
     fields: dict[str, object] = json.loads(answer.body)
@@ -59,7 +59,7 @@ def told(answer: Answer) -> dict[str, object]:
 
 
 def error(answer: Answer) -> tuple[int, object]:
-    fields = told(answer)
+    fields = document(answer)
     assert fields.keys() == {"error", "error_description", "error_uri"}
     return answer.status, fields["error"]
 
@@ -76,7 +76,7 @@ async def test_token_is_answered(application: Application, exchanger: FakeExchan
         ("unknown", "ignored"),
     )
     assert answer.status == 200
-    assert told(answer) == {
+    assert document(answer) == {
         "access_token": "issued-1",
         "issued_token_type": "urn:ietf:params:oauth:token-type:access_token",
         "token_type": "Bearer",
@@ -158,24 +158,24 @@ def test_any_request_is_answered(method: str, path: str, content_type: str, body
         assert json.loads(runner.run(answer()).body)
 
 
-async def test_refusal_is_told_with_its_code(
+async def test_refusal_is_reported_with_its_code(
     application: Application, exchanger: FakeExchanger
 ) -> None:
     exchanger.error = ExchangeRefused("invalid_scope", 'no "x" \\ \n \u20ac' + "x" * 1000)
     answer = await application.post()
     assert error(answer) == (400, "invalid_scope")
-    description = str(told(answer)["error_description"])
+    description = str(document(answer)["error_description"])
     assert description.startswith("no 'x' ? ? ?xxx")
     assert len(description) == 300
 
 
-async def test_failure_is_told_and_not_kept(
+async def test_failure_is_reported_and_not_kept(
     application: Application, exchanger: FakeExchanger
 ) -> None:
     exchanger.error = ExchangeUnavailable("nothing answers")
     assert error(await application.post()) == (500, "invalid_target")
     exchanger.error = None
-    assert told(await application.post())["access_token"] == "issued-2"
+    assert document(await application.post())["access_token"] == "issued-2"
 
 
 async def test_token_is_reused_while_it_is_valid_for_long_enough(
@@ -187,7 +187,7 @@ async def test_token_is_reused_while_it_is_valid_for_long_enough(
         (0.5, 3600, "issued-2"),
     ):
         await clock.advance(passed_s)
-        fields = told(await application.post())
+        fields = document(await application.post())
         assert (fields["access_token"], fields["expires_in"]) == (token, remaining_s)
 
 
@@ -196,10 +196,10 @@ async def test_clock_that_is_set_changes_no_token_that_is_over(
 ) -> None:
     await application.post()
     clock.jump(3500)  # while the machine slept
-    assert told(await application.post())["access_token"] == "issued-2"
+    assert document(await application.post())["access_token"] == "issued-2"
     clock.jump(-7200)
     await clock.advance(3500)
-    assert told(await application.post())["access_token"] == "issued-3"
+    assert document(await application.post())["access_token"] == "issued-3"
 
 
 @pytest.mark.parametrize("lifetime_s", [None, 0.0, 300.0])
@@ -207,9 +207,9 @@ async def test_token_of_unknown_or_short_life_is_not_reused(
     application: Application, exchanger: FakeExchanger, lifetime_s: float | None
 ) -> None:
     exchanger.lifetime_s = lifetime_s
-    fields = told(await application.post())
+    fields = document(await application.post())
     assert fields.get("expires_in") == lifetime_s
-    assert told(await application.post())["access_token"] == "issued-2"
+    assert document(await application.post())["access_token"] == "issued-2"
 
 
 @pytest.mark.parametrize(
@@ -225,9 +225,9 @@ async def test_token_of_unknown_or_short_life_is_not_reused(
 async def test_other_request_gets_another_token(
     application: Application, further: list[tuple[str, str]]
 ) -> None:
-    assert told(await application.post())["access_token"] == "issued-1"
+    assert document(await application.post())["access_token"] == "issued-1"
     for _ in range(2):
-        assert told(await application.post(*further))["access_token"] == "issued-2"
+        assert document(await application.post(*further))["access_token"] == "issued-2"
 
 
 async def test_same_requests_at_once_are_one_exchange(
@@ -239,8 +239,8 @@ async def test_same_requests_at_once_are_one_exchange(
     await until(lambda: len(exchanger.requests) == 2, what="both exchanges")
     exchanger.may_answer.set()
     answers = await asyncio.gather(*posts)
-    assert {told(each)["access_token"] for each in answers} == {"issued-1"}
-    assert told(await other)["access_token"] == "issued-2"
+    assert {document(each)["access_token"] for each in answers} == {"issued-1"}
+    assert document(await other)["access_token"] == "issued-2"
     assert len(exchanger.requests) == 2
 
 
@@ -272,7 +272,7 @@ async def test_request_that_is_cancelled_takes_no_other_one_along(
     first.cancel()
     await until(lambda: len(exchanger.requests) == 2, what="the exchange of another request")
     exchanger.may_answer.set()
-    assert {told(await each)["access_token"] for each in others[1:]} == {"issued-2"}
+    assert {document(await each)["access_token"] for each in others[1:]} == {"issued-2"}
     assert first.cancelled()
     assert others[0].cancelled()
     assert len(exchanger.requests) == 2
@@ -285,7 +285,7 @@ async def test_error_of_the_exchanger_itself_is_not_hidden_and_leaves_nothing(
     with pytest.raises(ValueError, match="expires_in_s"):
         await application.post()
     exchanger.lifetime_s = 3600
-    assert told(await application.post())["access_token"] == "issued-2"
+    assert document(await application.post())["access_token"] == "issued-2"
 
 
 async def test_exchanges_at_a_time_are_limited(application_of: ApplicationOf) -> None:
@@ -318,7 +318,7 @@ async def test_kept_tokens_are_limited_and_the_least_used_goes_first(
 async def test_thousands_of_requests_leave_a_thousand_tokens(application: Application) -> None:
     for number in range(1100):
         await application.post(("audience", f"{number}"))
-    status = told(await application.exchange.answer("GET", "/stsStatus", "", b""))
+    status = document(await application.exchange.answer("GET", "/stsStatus", "", b""))
     tokens = status["tokens"]
     assert isinstance(tokens, list)
     assert len(tokens) == 1000
@@ -329,7 +329,7 @@ async def test_status_tells_of_tokens_without_their_values(
 ) -> None:
     await application.post(("audience", "orders" * 100), ("resource", "urn:a"))
     answer = await application.exchange.answer("GET", "/stsStatus", "", b"")
-    assert told(answer) == {
+    assert document(answer) == {
         "tokens": [
             {
                 "token_type": "urn:ietf:params:oauth:token-type:access_token",
@@ -343,7 +343,7 @@ async def test_status_tells_of_tokens_without_their_values(
         "exchanges": 0,
     }
     await clock.advance(3300)
-    assert told(await application.exchange.answer("GET", "/stsStatus", "", b""))["tokens"] == []
+    assert document(await application.exchange.answer("GET", "/stsStatus", "", b""))["tokens"] == []
 
 
 async def test_other_subject_token_types_are_a_choice(application_of: ApplicationOf) -> None:

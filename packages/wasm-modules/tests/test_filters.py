@@ -1,4 +1,4 @@
-"""Wasm filters in ECDS resources, made and read by Envoy's own messages."""
+"""Wasm filters in ECDS resources, written and read by Envoy's own messages."""
 
 from collections.abc import Callable
 from pathlib import Path

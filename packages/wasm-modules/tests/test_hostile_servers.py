@@ -90,7 +90,7 @@ async def _half(_request: ReceivedRequest, writer: asyncio.StreamWriter) -> None
     writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n\0asm")
 
 
-async def _told_too_long(_request: ReceivedRequest, writer: asyncio.StreamWriter) -> None:
+async def _too_long(_request: ReceivedRequest, writer: asyncio.StreamWriter) -> None:
     writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n")
     await asyncio.Event().wait()
 
@@ -105,7 +105,7 @@ HOSTILE = {
     "endless continues": (_many_continues, "of status 1xx"),
     "no HTTP": (_no_http, "no HTTP/1.1"),
     "half an answer": (_half, "breaks off"),
-    "announces too much": (_told_too_long, "99999999999 bytes, more than"),
+    "announces too much": (_too_long, "99999999999 bytes, more than"),
 }
 
 

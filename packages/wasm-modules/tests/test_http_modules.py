@@ -418,7 +418,7 @@ async def test_a_url_that_can_never_work_is_refused(
             await modules.get(ModuleRequest(url=url))
 
 
-async def test_a_cache_that_cannot_be_written_is_told(
+async def test_a_cache_that_cannot_be_written_is_reported(
     config_with: Callable[..., WasmConfig], tmp_path: Path
 ) -> None:
     (tmp_path / "file").write_text("")
@@ -428,7 +428,7 @@ async def test_a_cache_that_cannot_be_written_is_told(
             await modules.get(ModuleRequest(url=f"{server.url}/a"))
 
 
-async def test_a_module_that_finds_no_room_is_told_and_comes_once_there_is(
+async def test_a_module_that_finds_no_room_is_reported_and_comes_once_there_is(
     config_with: Callable[..., WasmConfig], tmp_path: Path
 ) -> None:
     with small_disk(tmp_path / "disk") as disk:

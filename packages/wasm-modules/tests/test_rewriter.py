@@ -140,17 +140,17 @@ async def test_a_missing_module_lets_all_pass_or_nothing(
         assert rewriter.counters.conversions == {Conversion.FETCH_FAILURE: 1}
 
 
-async def test_a_module_that_comes_later_is_told_and_then_used_at_once(
+async def test_a_module_that_comes_later_is_reported_and_then_used_at_once(
     config: WasmConfig,
 ) -> None:
     async with Server() as server, rewriting(config, recovery=QUICKLY) as rewriter:
-        told: list[tuple[str, str]] = []
-        rewriter.on_recovered(lambda type_url, name: told.append((type_url, name)))
+        recovered: list[tuple[str, str]] = []
+        rewriter.on_recovered(lambda type_url, name: recovered.append((type_url, name)))
         body = wasm(f"{server.url}/a", ISTIO_META_WASM_IMAGE_PULL_POLICY="Always")
         assert file_of((await rewrite(rewriter, body))[0]) is None
         server.module = MODULE
-        await until(lambda: told, what="the recovery")
-        assert told == [(EXTENSION_CONFIG, "filter")]
+        await until(lambda: recovered, what="the recovery")
+        assert recovered == [(EXTENSION_CONFIG, "filter")]
         asked = len(server.requests)
         (found,) = await rewrite(rewriter, body)
         path = file_of(found)
@@ -171,12 +171,12 @@ async def test_a_module_that_only_takes_longer_is_used_as_soon_as_it_is_there(
 
     # A first pause would be longer than the test.
     async with HttpServer(slow) as server, rewriting(config, recovery=NEVER) as rewriter:
-        told: list[tuple[str, str]] = []
-        rewriter.on_recovered(lambda type_url, name: told.append((type_url, name)))
+        recovered: list[tuple[str, str]] = []
+        rewriter.on_recovered(lambda type_url, name: recovered.append((type_url, name)))
         body = wasm(f"{server.url}/a", timeout_s=1)
         assert file_of((await rewrite(rewriter, body))[0]) is None
         may_answer.set()
-        await until(lambda: told, what="the module")
+        await until(lambda: recovered, what="the module")
         assert file_of((await rewrite(rewriter, body))[0]) is not None
         assert len(server.requests) == 1
 
@@ -197,8 +197,8 @@ async def test_what_is_missing_holds_up_no_later_response(config: WasmConfig) ->
 
 async def test_another_resource_of_the_name_ends_the_recovery(config: WasmConfig) -> None:
     async with Server() as server, rewriting(config, recovery=QUICKLY) as rewriter:
-        told: list[tuple[str, str]] = []
-        rewriter.on_recovered(lambda *each: told.append(each))
+        recovered: list[tuple[str, str]] = []
+        rewriter.on_recovered(lambda *each: recovered.append(each))
         await rewrite(rewriter, wasm(f"{server.url}/a"))
         local = Wasm()
         local.config.vm_config.code.local.filename = "/own.wasm"
@@ -209,11 +209,11 @@ async def test_another_resource_of_the_name_ends_the_recovery(config: WasmConfig
         asked = len(server.requests)
         await asyncio.sleep(0.2)
         assert len(server.requests) <= asked + 1
-        assert told == []
+        assert recovered == []
         assert rewriter.counters.conversions[Conversion.NO_REMOTE_LOAD] == 1
 
 
-async def test_an_empty_pull_secret_is_told_and_never_asked_with(config: WasmConfig) -> None:
+async def test_an_empty_pull_secret_is_reported_and_never_asked_with(config: WasmConfig) -> None:
     async with FakeRegistry() as registry, rewriting(config, recovery=NEVER) as rewriter:
         registry.add_image("a/b", "c", [docker_layer(MODULE)])
         url = f"oci://{registry.address}/a/b:c"

@@ -1,4 +1,4 @@
-"""Resources and the changes that are made to them."""
+"""Resources and the changes that are applied to them."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def test_an_old_name_without_a_type_gets_the_type_of_todays_name() -> None:
     assert b"envoy.extensions.transport_sockets.raw_buffer.v3.RawBuffer" in new
 
 
-def test_an_unknown_extension_is_left_for_envoy_to_refuse_and_told() -> None:
+def test_an_unknown_extension_is_left_for_envoy_to_refuse_and_reported() -> None:
     resource = listener_with([http_filter("mine", AUTHN.replace("authn", "alpn")), ROUTER])
     unknown = resource.replace(b"istio.envoy.config", b"other.envoy.config")
     new, changes = adapt(EXTENSIONS, unknown)
@@ -411,12 +411,12 @@ async def test_each_kind_of_change_is_logged_once_and_counted(
         assert adapter.concerns(plain, LISTENER)
         adapted = await adapter.rewrite(plain, LISTENER, bodies)
         assert len(adapted) == len(bodies)
-    told = {(each.extension, each.action): each for each in adapter.adaptations}
-    assert set(told) == {
+    adaptations = {(each.extension, each.action): each for each in adapter.adaptations}
+    assert set(adaptations) == {
         ("istio.stats", Action.REMOVED),
         ("envoy.router", Action.TRANSLATED),
     }
-    stats = told["istio.stats", Action.REMOVED]
+    stats = adaptations["istio.stats", Action.REMOVED]
     assert stats.times == 1001
     assert "istio_requests_total" in stats.lost
     assert [(each.levelname, getattr(each, "extension", "")) for each in caplog.records] == [
@@ -432,7 +432,7 @@ def test_only_types_that_name_extensions_concern_it() -> None:
 
 
 def test_json_and_wire_forms_are_the_same_message() -> None:
-    """The hand-made resources are what they say: JSON to wire and back."""
+    """The hand-written resources are what they say: JSON to wire and back."""
     sidecar = Sidecar(release="1.11", certificates=Path("/certificates"))
     listener = listener_pb2.Listener.FromString(
         serialised(LISTENER, sidecar.inbound_listener(port=8080))

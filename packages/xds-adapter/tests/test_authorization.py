@@ -159,9 +159,9 @@ async def test_rules_on_peers_and_tokens_decide_as_with_istios_filter(
         assert await is_allowed("not-body")
         assert not await is_allowed("denied", token)
         assert await is_allowed("denied")
-    told = {(each.extension, each.action): each.lost for each in adapter.adaptations}
-    assert told["istio_authn", Action.REMOVED] == ""
-    assert told["istio_authn (rules)", Action.TRANSLATED] == ""
+    lost = {(each.extension, each.action): each.lost for each in adapter.adaptations}
+    assert lost["istio_authn", Action.REMOVED] == ""
+    assert lost["istio_authn (rules)", Action.TRANSLATED] == ""
 
 
 async def test_rules_that_cannot_be_translated_deny_all(
@@ -182,6 +182,6 @@ async def test_rules_that_cannot_be_translated_deny_all(
         await found.client.wait_ready()
         assert not found.server.refusals
         assert " 403 " in await http_get(found.http_port)
-    told = {each.extension: each for each in adapter.adaptations}
-    assert told["istio_authn"].action is Action.DENIED
-    assert "source.user" in told["istio_authn"].lost
+    adaptations = {each.extension: each for each in adapter.adaptations}
+    assert adaptations["istio_authn"].action is Action.DENIED
+    assert "source.user" in adaptations["istio_authn"].lost

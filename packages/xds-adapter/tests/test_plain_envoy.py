@@ -71,7 +71,7 @@ OLD = {
 }
 
 
-def told(adapter: Adapter) -> set[tuple[str, Action]]:
+def adaptations(adapter: Adapter) -> set[tuple[str, Action]]:
     return {(each.extension, each.action) for each in adapter.adaptations}
 
 
@@ -86,7 +86,7 @@ async def test_plain_envoys_serve_mutual_tls_with_istios_configuration(
     free_port: FreePort,
 ) -> None:
     adapter = await serves_mutual_tls(release, envoy_binary, authority, socket_dir, free_port)
-    assert told(adapter) == adapted
+    assert adaptations(adapter) == adapted
 
 
 @pytest.mark.slow
@@ -101,7 +101,7 @@ async def test_plain_envoys_of_an_older_release_serve_mutual_tls_with_istios_con
     free_port: FreePort,
 ) -> None:
     adapter = await serves_mutual_tls(release, older_envoy_binary, authority, socket_dir, free_port)
-    assert told(adapter) == adapted
+    assert adaptations(adapter) == adapted
 
 
 @pytest.mark.parametrize("release", ["1.11", "today"])

@@ -94,7 +94,7 @@ async def read(side: _Side) -> object:
 def passing_on(address: str) -> grpc.GenericRpcHandler[bytes, bytes]:
     """The floor of any relay in Python: messages are passed on, and nothing else is done."""
 
-    def of(method: str) -> grpc.RpcMethodHandler[bytes, bytes]:
+    def handler_for(method: str) -> grpc.RpcMethodHandler[bytes, bytes]:
         async def serve(_: object, envoy: grpc.aio.ServicerContext[bytes, bytes]) -> None:
             async with grpc.aio.insecure_channel(address, options=OPTIONS) as channel:
                 call: grpc.aio.StreamStreamCall[bytes, bytes]
@@ -112,7 +112,9 @@ def passing_on(address: str) -> grpc.GenericRpcHandler[bytes, bytes]:
 
         return grpc.stream_stream_rpc_method_handler(serve)
 
-    return grpc.method_handlers_generic_handler(SERVICE, {each: of(each) for each in METHODS})
+    return grpc.method_handlers_generic_handler(
+        SERVICE, {each: handler_for(each) for each in METHODS}
+    )
 
 
 async def pass_through(address: str, path: Path) -> None:

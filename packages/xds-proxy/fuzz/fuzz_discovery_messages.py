@@ -94,8 +94,8 @@ def check_delta_response(data: bytes, message: pb.DeltaDiscoveryResponse | None)
         return
     assert (peeked.type_url, peeked.version) == (message.type_url, message.system_version_info)
     assert peeked.nonce == message.nonce
-    told = [*message.removed_resources, *(each.name for each in message.removed_resource_names)]
-    assert list(removed) == told
+    expected = [*message.removed_resources, *(each.name for each in message.removed_resource_names)]
+    assert list(removed) == expected
     assert [(r.name, r.version) for r in found] == [(m.name, m.version) for m in message.resources]
     again = pb.DeltaDiscoveryResponse.FromString(
         write_response(

@@ -70,7 +70,7 @@ async def status_of(
     return {each.name: each for each in config.generic_xds_configs}
 
 
-async def test_what_envoy_has_is_told_with_version_and_time(start_relay: RelayStarter) -> None:
+async def test_what_envoy_has_is_reported_with_version_and_time(start_relay: RelayStarter) -> None:
     async with (
         asyncio.timeout(PATIENCE_S),
         control_plane() as plane,
@@ -97,7 +97,7 @@ async def test_what_envoy_has_is_told_with_version_and_time(start_relay: RelaySt
             assert each.last_updated.seconds > 1_700_000_000
 
 
-async def test_what_envoy_refused_is_told_with_the_reason(start_relay: RelayStarter) -> None:
+async def test_what_envoy_refused_is_reported_with_the_reason(start_relay: RelayStarter) -> None:
     async with (
         asyncio.timeout(PATIENCE_S),
         control_plane() as plane,

@@ -1,4 +1,4 @@
-"""A control plane is told to compress nothing, and an answer that is compressed is not unpacked."""
+"""A control plane is asked to compress nothing, and a compressed answer is not unpacked."""
 
 from __future__ import annotations
 

@@ -114,17 +114,17 @@ async def test_a_write_to_a_stream_that_was_given_up_is_an_ordinary_error() -> N
                         await call.write(b"x" * 100_000)
 
 
-async def test_a_black_hole_without_another_is_told_once_and_kept(
+async def test_a_black_hole_without_another_is_logged_once_and_kept(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async with control_plane() as hole, planes_for(hole.address, answer_timeout_s=0.05) as planes:
         async with ads(planes) as call:
             await call.write(Messages.request(Messages.cluster))
             stream = await hole.accept()
-            told = "it takes streams but has not answered one for 0.05 s"
-            await until(lambda: planes.statuses[0].last_error == told, what="the word")
+            message = "it takes streams but has not answered one for 0.05 s"
+            await until(lambda: planes.statuses[0].last_error == message, what="the word")
             since = planes.statuses[0].since
-            # It would be told again at the next interval, if it were told each time.
+            # It would be logged again at the next interval, if it were logged each time.
             await until(lambda: planes._selection.entries[0].again.last_s > 0.2, what="repetitions")
             await stream.send(b"answer")
             assert await call.read() == b"answer"

@@ -42,5 +42,5 @@ async def test_a_thousand_idle_connections_of_one_process_leave_room_for_an_envo
             child = await asyncio.create_subprocess_exec(
                 sys.executable, "-c", CALL, str(path), stdout=asyncio.subprocess.PIPE
             )
-            told, _ = await child.communicate()
-            assert told.startswith(b"cannot reach the control plane at 127.0.0.1:9")
+            output, _ = await child.communicate()
+            assert output.startswith(b"cannot reach the control plane at 127.0.0.1:9")

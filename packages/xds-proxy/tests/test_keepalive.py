@@ -97,16 +97,16 @@ async def test_a_strict_server_costs_envoy_nothing(
                 Messages.request(Messages.cluster, version=read.version_info, nonce=read.nonce)
             )
         assert versions == sorted(versions)
-        assert answering.had[1] == "v1", "what Envoy has is told"
+        assert answering.had[1] == "v1", "what Envoy has is sent"
         counters = running.relay.counters
         assert counters.envoy_ended == counters.control_plane_failed == 0
-        told = [each for each in caplog.records if each.name == "xds_proxy"]
-        assert len(told) <= 2 + 2 * len(answering.had)
+        records = [each for each in caplog.records if each.name == "xds_proxy"]
+        assert len(records) <= 2 + 2 * len(answering.had)
 
 
 @pytest.mark.slow
 async def test_go_s_own_policy_is_met_in_time(socket_dir: Path, tmp_path: Path) -> None:
-    """A server of grpc-go that is told nothing of keepalive ends connections with many pings."""
+    """A server of grpc-go that knows nothing of keepalive ends connections with many pings."""
     start = RelayStarter(socket_dir)
     async with (
         go_control_plane(build_go_control_plane(tmp_path)) as plane,

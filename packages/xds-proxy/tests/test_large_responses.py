@@ -1,4 +1,4 @@
-"""Large responses hold up nothing else, and the relay's own limits are told as such."""
+"""Large responses hold up nothing else, and the relay's own limits are reported as such."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ async def test_a_response_of_many_resources_does_not_hold_the_event_loop(
 
 
 @pytest.mark.parametrize("by", ["bytes", "fields"])
-async def test_a_limit_of_the_relay_s_own_is_told_as_such(
+async def test_a_limit_of_the_relay_s_own_is_reported_as_such(
     start_relay: RelayStarter, caplog: pytest.LogCaptureFixture, by: str
 ) -> None:
     caplog.set_level(logging.WARNING)

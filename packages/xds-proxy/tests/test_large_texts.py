@@ -24,7 +24,7 @@ MOST_SHOWN = 100_000
 
 
 def all_shown(relay: Relay) -> list[bytes]:
-    """Return status and CSDS; each is valid UTF-8 or can't be made."""
+    """Return status and CSDS; each is valid UTF-8 or can't be serialised."""
     csds = write_response(relay.held)
     csds_pb2.ClientStatusResponse.FromString(csds)
     return [str(relay.status.types).encode(), csds]
@@ -90,8 +90,8 @@ async def test_a_name_of_a_mib_passes_whole_and_is_shown_cut(
         )
         (refused,) = running.relay.status.types[CLUSTER].refused
         assert refused.name.endswith(f"n... ({len(name)} characters)")
-        told = csds_pb2.ClientStatusResponse.FromString(write_response(running.relay.held))
-        (shown,) = told.config[0].generic_xds_configs
+        client_status = csds_pb2.ClientStatusResponse.FromString(write_response(running.relay.held))
+        (shown,) = client_status.config[0].generic_xds_configs
         assert shown.name == refused.name
         assert (shown.version_info, shown.error_state.version_info) == ("1", "2")
         for each in all_shown(running.relay):

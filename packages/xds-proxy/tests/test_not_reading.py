@@ -183,11 +183,14 @@ async def test_a_hundred_that_do_not_read_hold_up_no_other_process_and_are_all_e
         refused = running.relay.port.refused
         counters = running.relay.counters
     assert refused.keys() == {Reason.NOT_READ}
-    # The others had nothing on its way to them, and so were told that there are too many.
+    # The others had nothing on its way to them, and so were answered that there are too many.
     assert 1 <= counters.envoy_not_reading == refused[Reason.NOT_READ] <= MANY
-    told = [record.message for record in relays(caplog)]
-    assert told.count("ending streams of Envoy's") == 1
-    assert told.count("Envoy's connection is ended, it does not read") == counters.envoy_not_reading
+    messages = [record.message for record in relays(caplog)]
+    assert messages.count("ending streams of Envoy's") == 1
+    assert (
+        messages.count("Envoy's connection is ended, it does not read")
+        == counters.envoy_not_reading
+    )
 
 
 @pytest.mark.parametrize("by", ["Envoy", "control plane"])
@@ -322,11 +325,11 @@ async def test_a_control_plane_that_does_not_read_loses_its_stream_and_envoy_kee
             await envoy.send(Messages.request(Messages.cluster, version="1", nonce=nonce))
         await until(partial(has_ended, plane, 2), what="the end of its streams")
         assert running.relay.status.streams == 1
-    told = relays(caplog)
-    assert {record.message for record in told} == {
+    records = relays(caplog)
+    assert {record.message for record in records} == {
         "the control plane does not read, its stream is ended"
     }
-    assert "it has not taken a request" in vars(told[0])["reason"]
+    assert "it has not taken a request" in vars(records[0])["reason"]
 
 
 @pytest.mark.parametrize("how", ["reset", "half-closed"])
@@ -363,7 +366,7 @@ async def test_an_envoy_that_goes_while_a_request_waits_for_the_control_plane_le
         assert (counters.control_plane_not_reading, counters.connection_failures) == (0, 0)
 
 
-async def test_where_envoys_stream_ends_too_it_is_told_that_the_control_plane_does_not_read(
+async def test_where_envoys_stream_ends_too_its_status_says_that_the_control_plane_does_not_read(
     start_relay: RelayStarter,
 ) -> None:
     response = Messages.response(Messages.cluster, version="1", nonce="1", bodies=(b"x" * 100,))

@@ -15,7 +15,7 @@ ENDPOINT = "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment"
 
 
 class _Envoy:
-    """A session with its Envoy, which answers when it is told to."""
+    """A session with its Envoy, which answers when a test says so."""
 
     def __init__(self, dialect: Dialect, type_url: str = CLUSTER) -> None:
         self.type_url = type_url
@@ -83,8 +83,8 @@ class _Envoy:
         ((_, request),) = requests
         return request
 
-    async def told(self) -> dict[str, str]:
-        """Return the versions that a new upstream stream is told of in delta."""
+    async def versions_sent(self) -> dict[str, str]:
+        """Return the versions that a new upstream stream is sent in delta."""
         request = discovery_pb2.DeltaDiscoveryRequest.FromString(await self.reconnects())
         return dict(request.initial_resource_versions)
 
@@ -98,10 +98,10 @@ async def test_in_delta_what_is_on_the_way_is_named_without_a_version() -> None:
     nonces = [envoy.gets({"updated": "2", "added": "2"}, removed=("removed",))]
     nonces.append(envoy.gets({"second": "3"}))
     expected = {"first": "", "same": "1", "updated": "", "removed": "", "added": "", "second": ""}
-    assert await envoy.told() == expected
+    assert await envoy.versions_sent() == expected
     for nonce in nonces:
         envoy.says(nonce)
-    assert await envoy.told() == {
+    assert await envoy.versions_sent() == {
         "first": "",
         "same": "1",
         "updated": "2",
@@ -110,12 +110,12 @@ async def test_in_delta_what_is_on_the_way_is_named_without_a_version() -> None:
     }
 
 
-async def test_a_name_that_envoy_no_longer_wants_is_not_told() -> None:
+async def test_a_name_that_envoy_no_longer_wants_is_not_sent() -> None:
     envoy = _Envoy(DELTA, ENDPOINT)
     envoy.session.on_upstream_open()
     envoy.says(names=("wanted",))
     envoy.gets({"wanted": "1", "other": "1"})
-    assert await envoy.told() == {"wanted": ""}
+    assert await envoy.versions_sent() == {"wanted": ""}
 
 
 async def test_in_state_of_the_world_the_version_is_left_out_while_a_newer_one_is_on_the_way() -> (
@@ -140,7 +140,7 @@ async def test_of_a_refused_response_the_other_resources_have_no_version_that_is
     envoy.says(names=("first", "aaa", "bbb", "ccc"))
     envoy.says(envoy.gets({"first": "1", "aaa": "1", "bbb": "1", "ccc": "1"}))
     envoy.says(envoy.gets({"aaa": "2", "bbb": "2"}), error="'bbb' is malformed")
-    assert await envoy.told() == {"first": "", "aaa": "", "bbb": "1", "ccc": "1"}
+    assert await envoy.versions_sent() == {"first": "", "aaa": "", "bbb": "1", "ccc": "1"}
 
 
 async def test_envoy_has_nothing_of_a_response_that_it_had_not_asked_for() -> None:
@@ -151,7 +151,7 @@ async def test_envoy_has_nothing_of_a_response_that_it_had_not_asked_for() -> No
     envoy.says()
     envoy.says(envoy.gets({"asked": "1"}))
     assert envoy.session.unanswered() == []
-    assert await envoy.told() == {"asked": ""}
+    assert await envoy.versions_sent() == {"asked": ""}
 
 
 def test_any_number_of_types_that_envoy_has_not_asked_for_takes_bounded_memory() -> None:
@@ -163,7 +163,7 @@ def test_any_number_of_types_that_envoy_has_not_asked_for_takes_bounded_memory()
     assert len(envoy.session.unanswered()) < 3000
 
 
-async def test_what_cannot_be_told_any_more_is_asked_for_again() -> None:
+async def test_what_cannot_be_sent_any_more_is_asked_for_again() -> None:
     """The content of responses that are not answered is kept up to a bound."""
     found = await names_on_the_way(DELTA, [(CLUSTER, None), (CLUSTER, b""), (ENDPOINT, b"\xff")])
     assert found == {CLUSTER: None, ENDPOINT: None}

@@ -230,8 +230,8 @@ async def test_a_control_plane_that_does_not_read_ends_the_call_and_no_other(
         # A client of gRPC that is still sending may see the reset before the status.
         code = await call.code()
         assert code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.INTERNAL)
-        (told,) = [vars(r)["reason"] for r in caplog.records if r.name == "xds_proxy"]
-        assert "has not taken a message" in told
+        (reason,) = [vars(r)["reason"] for r in caplog.records if r.name == "xds_proxy"]
+        assert "has not taken a message" in reason
         await asyncio.wait([writing])
         writing.exception()
         await stream.closed.wait()

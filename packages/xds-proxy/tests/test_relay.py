@@ -172,8 +172,8 @@ async def test_a_refusal_that_comes_again_and_again_is_one_warning(
                 assert await upstream.receive() is not None
             assert running.relay.counters.refused == 5
     said = "Envoy refused a configuration and keeps the last good one"
-    told = [r.__dict__["reason"] for r in caplog.records if r.message == said]
-    assert told == ["bad", "bad", "worse"]
+    reasons = [r.__dict__["reason"] for r in caplog.records if r.message == said]
+    assert reasons == ["bad", "bad", "worse"]
 
 
 async def test_the_agents_types_are_subscribed_to_after_envoys_first_request_and_once(

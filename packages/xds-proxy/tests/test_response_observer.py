@@ -1,4 +1,4 @@
-"""What an observer is told of the responses to Envoy and of its answers."""
+"""What an observer hears of the responses to Envoy and of its answers."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_unanswered_responses_of_an_ended_stream_are_not_waited_for() -> None:
         )
     )
 )
-def test_the_observer_is_told_exactly_when_no_response_is_unanswered(
+def test_the_observer_is_notified_exactly_when_no_response_is_unanswered(
     steps: list[tuple[str, str, str, int]],
 ) -> None:
     observer = RecordingObserver()
@@ -98,7 +98,7 @@ def test_the_observer_is_told_exactly_when_no_response_is_unanswered(
         assert observer.calls[before:] == expected
 
 
-async def test_an_observer_is_told_of_responses_before_envoy_and_of_its_answers(
+async def test_an_observer_is_notified_of_responses_before_envoy_and_of_its_answers(
     start_relay: RelayStarter,
 ) -> None:
     observer = RecordingObserver()

@@ -1,4 +1,4 @@
-"""How streams begin and end, and what Envoy, the control plane and the log are told."""
+"""How streams begin and end, and what Envoy, the control plane and the log are sent."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ async def test_an_ordinary_end_is_quiet_and_the_next_stream_is_opened(
         grpc.StatusCode.RESOURCE_EXHAUSTED,
     ],
 )
-async def test_an_end_with_an_error_is_told_once_and_the_next_stream_is_opened(
+async def test_an_end_with_an_error_is_logged_once_and_the_next_stream_is_opened(
     start_relay: RelayStarter, caplog: pytest.LogCaptureFixture, code: grpc.StatusCode
 ) -> None:
     async with control_plane() as plane, start_relay(plane.address) as running:
@@ -227,7 +227,7 @@ async def test_envoy_may_leave_while_the_control_plane_is_away(
                 await _first_answer(plane, envoy)
 
 
-async def test_a_control_plane_that_restarts_slowly_is_told_of_when_it_goes_and_comes(
+async def test_a_control_plane_that_restarts_slowly_is_logged_when_it_goes_and_comes(
     start_relay: RelayStarter, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -330,7 +330,7 @@ async def _silent_server() -> AsyncIterator[str]:
 
 
 @pytest.mark.slow
-async def test_a_silent_control_plane_is_told_after_the_connect_timeout(
+async def test_a_silent_control_plane_is_logged_after_the_connect_timeout(
     start_relay: RelayStarter,
 ) -> None:
     async with _silent_server() as address:

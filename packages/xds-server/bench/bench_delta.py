@@ -241,7 +241,7 @@ async def be_clients(address: str, clients: int, number: int) -> None:
 
 
 class Process:
-    """A process that is told and tells in lines."""
+    """A process that is asked and answers in lines."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process

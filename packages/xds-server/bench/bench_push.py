@@ -327,8 +327,8 @@ async def trickle(seconds: float, clients: int) -> None:
         async def follow(stream: Stream) -> None:
             while True:
                 at = await stream.take()
-                told = [part for part in _changed_at(stream.last) if part]
-                delays.append(at - told[0])
+                changed_at = [part for part in _changed_at(stream.last) if part]
+                delays.append(at - changed_at[0])
 
         followers = [asyncio.create_task(follow(stream)) for stream in streams]
         ends = time.monotonic() + seconds

@@ -36,7 +36,7 @@ def state() -> State:
 
 @pytest.fixture
 def running(state: State) -> Running:
-    """Start a server over `state`, ready unless told otherwise."""
+    """Start a server over `state`, ready by default."""
 
     @asynccontextmanager
     async def start(

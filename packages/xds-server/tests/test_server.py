@@ -85,7 +85,7 @@ async def test_an_empty_type_url_is_an_invalid_argument(running: Running) -> Non
         assert (await ends_with(client)).code is grpc.StatusCode.INVALID_ARGUMENT
 
 
-async def test_who_asks_for_a_type_that_is_not_served_is_told_that_there_is_nothing(
+async def test_a_client_that_asks_for_a_type_that_is_not_served_is_sent_that_there_is_nothing(
     running: Running, state: State, make: Make, caplog: pytest.LogCaptureFixture
 ) -> None:
     state.set(make.cluster("a"))
@@ -105,8 +105,8 @@ async def test_who_asks_for_a_type_that_is_not_served_is_told_that_there_is_noth
             gone = await delta.next()
             assert (gone.type_url, set(gone.removed)) == (f"{UNKNOWN}.Named", {"x"})
 
-    told = [each for each in caplog.records if each.getMessage().startswith("type not served")]
-    assert [each.type_url for each in told] == [UNKNOWN, f"{UNKNOWN}.Named"]  # type: ignore[attr-defined]
+    records = [each for each in caplog.records if each.getMessage().startswith("type not served")]
+    assert [each.type_url for each in records] == [UNKNOWN, f"{UNKNOWN}.Named"]  # type: ignore[attr-defined]
     assert registry.get_sample_value("xds_server_unserved_requests", {"type": UNKNOWN}) == 2
 
 
@@ -467,29 +467,29 @@ async def test_the_end_of_the_server_ends_its_tasks(running: Running) -> None:
 
 
 class Notes(NullObserver):
-    """Writes down what it is told."""
+    """Writes down what it is notified of."""
 
     def __init__(self) -> None:
-        self.told: list[str] = []
+        self.events: list[str] = []
 
     def on_open(self, client: Client[object], /) -> None:
-        self.told.append(f"opened {client.node.id}")
+        self.events.append(f"opened {client.node.id}")
 
     def on_request(self, _client: Client[object], request: Any, /) -> None:
         if request.type_url == "refuse me":
             raise Refused(grpc.StatusCode.FAILED_PRECONDITION, "as you like")
         if request.type_url == "break":
             raise ValueError("a fault of the observer")
-        self.told.append(f"received {types.short_name(request.type_url)}")
+        self.events.append(f"received {types.short_name(request.type_url)}")
 
     def on_response(self, _client: Client[object], response: Any, /) -> None:
-        self.told.append(f"sent {types.short_name(response.type_url)}")
+        self.events.append(f"sent {types.short_name(response.type_url)}")
 
     def on_close(self, client: Client[object], /) -> None:
-        self.told.append(f"closed {client.node.id}")
+        self.events.append(f"closed {client.node.id}")
 
 
-async def test_an_observer_is_told_of_everything(
+async def test_an_observer_is_notified_of_everything(
     running: Running, state: State, make: Make
 ) -> None:
     notes = Notes()
@@ -500,7 +500,7 @@ async def test_an_observer_is_told_of_everything(
             await client.next()
             await client.subscribe("something else")
             await client.next()
-    assert notes.told == [
+    assert notes.events == [
         "opened n",
         "received cds",
         "sent cds",
@@ -547,7 +547,7 @@ async def test_what_a_client_was_sent_can_be_looked_at(
 async def test_push_now_does_not_wait_for_others(
     running: Running, state: State, make: Make, clock: ManualClock, settle: Settle
 ) -> None:
-    """As for endpoints where every moment counts; what was told before goes on gathering."""
+    """As for endpoints where every moment counts; what was notified before goes on gathering."""
     built: list[tuple[str, ...]] = []
 
     def build(request: PushRequest) -> None:
@@ -581,7 +581,7 @@ async def test_an_expired_nonce_is_counted(running: Running, state: State, make:
         assert registry.get_sample_value("pilot_xds_expired_nonce", {"type": "cds"}) == 1
 
 
-async def test_once_it_is_quiet_every_change_told_is_committed(
+async def test_once_it_is_quiet_every_change_notified_is_committed(
     running: Running, clock: ManualClock, settle: Settle
 ) -> None:
     registry = CollectorRegistry()

@@ -198,12 +198,12 @@ def certificate_faults(
     issued: the serials of each workload in the authority's log. renewal_s: how often they are
     renewed. slack_s: how long an expired one may still be seen, for clocks and busy machines.
     """
-    told = []
+    faults = []
     for each in presented:
         if each.serial not in issued.get(each.workload, frozenset()):
-            told.append(f"{each.workload} presented {each.serial}, which was never issued")
+            faults.append(f"{each.workload} presented {each.serial}, which was never issued")
         if each.seen_at > each.not_after + slack_s:
-            told.append(
+            faults.append(
                 f"{each.workload} presented {each.serial} "
                 f"{each.seen_at - each.not_after:.0f} s after it had expired"
             )
@@ -212,8 +212,8 @@ def certificate_faults(
         # A renewal may wait for a control plane that is away, or an agent that is stopped.
         wanted = int(seconds / renewal_s / 4)
         if len(serials) < wanted:
-            told.append(
+            faults.append(
                 f"{workload} presented {len(serials)} certificates in {seconds:.0f} s, "
                 f"at least {wanted} were to be expected"
             )
-    return tuple(dict.fromkeys(told))
+    return tuple(dict.fromkeys(faults))

@@ -41,10 +41,10 @@ class Observations:
 
 async def observe(tested: TestedMesh, seen: Observations) -> None:
     """Look again and again; never returns."""
-    context, made_at = _client(tested), time.monotonic()
+    context, connected_at = _client(tested), time.monotonic()
     while True:
-        if time.monotonic() > made_at + _CLIENT_LIFE_S:
-            context, made_at = _client(tested), time.monotonic()
+        if time.monotonic() > connected_at + _CLIENT_LIFE_S:
+            context, connected_at = _client(tested), time.monotonic()
         _look_at_processes(tested, seen)
         for workload, port in SERVING.items():
             await _look_at_certificate(tested, seen, workload, port, context)
@@ -138,17 +138,17 @@ def _folder(tested: TestedMesh, name: str) -> Path:
 
 def left_behind(folder: Path, shared_memory: set[Path]) -> list[str]:
     """Say what is left once all has ended: processes, sockets, parts of files, shared memory."""
-    told = [f"shared memory {file}" for file in sorted(shared_memory) if file.exists()]
+    leftovers = [f"shared memory {file}" for file in sorted(shared_memory) if file.exists()]
     for process in psutil.process_iter():
         with suppress(psutil.Error, OSError):
             if Path(process.cwd()).is_relative_to(folder):
-                told.append(f"the process {process.pid}, {' '.join(process.cmdline()[:4])}")
-    told += [
+                leftovers.append(f"the process {process.pid}, {' '.join(process.cmdline()[:4])}")
+    leftovers += [
         str(path.relative_to(folder))
         for path in sorted(folder.rglob("*"))
         if path.is_socket() or path.suffix == ".part" or path.name.startswith("base-id")
     ]
-    return told
+    return leftovers
 
 
 def per_minute(

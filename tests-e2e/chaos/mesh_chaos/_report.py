@@ -62,35 +62,42 @@ def as_json(outcome: Outcome) -> dict[str, Any]:
 
 def as_text(outcome: Outcome) -> str:
     """Return the tables, and at the end whether the books balance."""
-    told = as_json(outcome)
+    document = as_json(outcome)
     lines = [
         *_table(
             ("lane", "sent", "answered", "in flight", "away", "otherwise", "slowest s"),
-            [list(each.values()) for each in told["requests"]],
+            [list(each.values()) for each in document["requests"]],
         ),
         "",
-        *_table(("fault", "times"), _times(told["faults"])),
+        *_table(("fault", "times"), _times(document["faults"])),
         "",
         *_table(
             ("process", "MB early", "late", "descriptors early", "late"),
             [
-                [name, *told["memory_mb"][name], *told["descriptors"].get(name, ["", ""])]
-                for name in told["memory_mb"]
+                [name, *document["memory_mb"][name], *document["descriptors"].get(name, ["", ""])]
+                for name in document["memory_mb"]
             ],
         ),
         "",
         *_table(
-            ("log", "lines a minute"), [list(each) for each in told["log_lines_a_minute"].items()]
+            ("log", "lines a minute"),
+            [list(each) for each in document["log_lines_a_minute"].items()],
         ),
         "",
-        "certificates presented: {presented}, issued: {issued}".format(**told["certificates"]),
-        *(f"not done here: {kind}: {reason}" for kind, reason in told["skipped"].items()),
-        *(f"note: {each}" for each in told["notes"]),
-        *([f"{told['not_reached']} faults were not reached"] if told["not_reached"] else []),
+        "certificates presented: {presented}, issued: {issued}".format(**document["certificates"]),
+        *(f"not done here: {kind}: {reason}" for kind, reason in document["skipped"].items()),
+        *(f"note: {each}" for each in document["notes"]),
+        *(
+            [f"{document['not_reached']} faults were not reached"]
+            if document["not_reached"]
+            else []
+        ),
         "",
-        *(f"NOT BALANCED: {each}" for each in told["findings"]),
-        f"seed {told['seed']}, {told['seconds']:g} s: "
-        + ("the books balance" if told["balanced"] else f"{len(told['findings'])} findings"),
+        *(f"NOT BALANCED: {each}" for each in document["findings"]),
+        f"seed {document['seed']}, {document['seconds']:g} s: "
+        + (
+            "the books balance" if document["balanced"] else f"{len(document['findings'])} findings"
+        ),
     ]
     return "\n".join(lines)
 

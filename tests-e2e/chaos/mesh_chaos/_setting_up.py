@@ -134,17 +134,17 @@ def _environments(
     skipped: Mapping[Kind, str],
 ) -> dict[str, dict[str, str]]:
     """What agents are told that mesh-local does not tell them."""
-    told = {}
+    environments = {}
     for each in mesh.workloads:
         proxy_config = json.loads(each.agent.spec.environment["PROXY_CONFIG"])
-        told[each.instance.name] = {
+        environments[each.instance.name] = {
             "CA_ADDR": authority.address,
             "PROXY_CONFIG": json.dumps(proxy_config | _SOON_REPLACED),
         }
     if Kind.AGENT_CLOCK_JUMP not in skipped:
         clock = directory / f"{WITH_A_CLOCK}.clock"
-        told[WITH_A_CLOCK] |= clock_environment(clock, binaries.link)
-    return told
+        environments[WITH_A_CLOCK] |= clock_environment(clock, binaries.link)
+    return environments
 
 
 async def _start_again(tested: TestedMesh) -> None:

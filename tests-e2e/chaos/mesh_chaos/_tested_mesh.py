@@ -163,8 +163,8 @@ class TestedMesh:
                 status, body = await send(
                     Target(host=host, port=15020, url="/debug/status", timeout_s=5)
                 )
-                told = json.loads(body)
-                xds, certificate = told["xds"], told["certificate"]
+                document = json.loads(body)
+                xds, certificate = document["xds"], document["certificate"]
             except (OSError, Unanswered, ValueError, KeyError) as error:
                 seen[:] = [repr(error)]
                 return False

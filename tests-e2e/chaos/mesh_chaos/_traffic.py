@@ -69,13 +69,13 @@ class Traffic:
         self._input.write(line.encode())
 
     def note(self, line: str) -> None:
-        told = json.loads(line)
-        lane = told["lane"]
-        if "what" in told:
-            self.failures.append(Failed(**told))
+        report = json.loads(line)
+        lane = report["lane"]
+        if "what" in report:
+            self.failures.append(Failed(**report))
         else:
-            self.answered[lane] += told["answered"]
-            self.slowest_s[lane] = max(self.slowest_s.get(lane, 0.0), told["slowest_s"])
+            self.answered[lane] += report["answered"]
+            self.slowest_s[lane] = max(self.slowest_s.get(lane, 0.0), report["slowest_s"])
 
 
 @asynccontextmanager

@@ -44,7 +44,7 @@ class Telling:
         """By the sender."""
         self.away: set[str] = set()
         """The senders that are not there."""
-        self._told: Counter[str] = Counter()
+        self._reported: Counter[str] = Counter()
 
     def tell(self) -> None:
         for lane, report in self.reports.items():
@@ -53,8 +53,8 @@ class Telling:
             report.failures.clear()
             slowest = max(report.latencies_s, default=0.0)
             report.latencies_s.clear()
-            answered = report.answered - self._told[lane]
-            self._told[lane] = report.answered
+            answered = report.answered - self._reported[lane]
+            self._reported[lane] = report.answered
             tell(lane=lane, answered=answered, slowest_s=slowest)
 
 

@@ -28,5 +28,5 @@ async def soon(
                     return
                 await asyncio.sleep(_LOOK_S)
     except TimeoutError:
-        told = "" if seen is None else f"; there was {seen()}"
-        raise NotSoon(f"waited {patience_s:.0f} s in vain for {what}{told}") from None
+        suffix = "" if seen is None else f"; there was {seen()}"
+        raise NotSoon(f"waited {patience_s:.0f} s in vain for {what}{suffix}") from None

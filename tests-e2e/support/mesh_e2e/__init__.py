@@ -13,7 +13,7 @@ from mesh_e2e._agents import (
     running_agent,
     servers,
 )
-from mesh_e2e._beside import environment_beside, has_all, until_told
+from mesh_e2e._beside import environment_beside, has_all, until_status
 from mesh_e2e._certificates import (
     ForeignAuthority,
     client_context,
@@ -126,7 +126,7 @@ __all__ = [
     "stalled_streams",
     "trusted_roots",
     "until_listening",
-    "until_told",
+    "until_status",
     "Workload",
     "workload",
 ]

@@ -114,8 +114,8 @@ class Agent:
 
         await until(started, what="the agent's parts to start")
         assert code == HTTPStatus.OK, body
-        told: Mapping[str, Any] = json.loads(body)
-        return told
+        document: Mapping[str, Any] = json.loads(body)
+        return document
 
 
 def environment_of(

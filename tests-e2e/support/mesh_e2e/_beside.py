@@ -23,7 +23,7 @@ def environment_beside(mesh: RunningMesh) -> dict[str, str]:
     }
 
 
-async def until_told(
+async def until_status(
     agent: Agent, wanted: Callable[[Mapping[str, Any]], bool], *, what: str
 ) -> Mapping[str, Any]:
     """Wait until the agent's status is as wanted; return it."""

@@ -59,28 +59,30 @@ class Calls:
     """
 
     target: str
-    made: int = 0
+    completed: int = 0
     over_new_connections: int = 0
     served_by: dict[str, int] = field(default_factory=dict)
     last_served_by: str = ""
     callers: set[str | None] = field(default_factory=set)
     failures: list[str] = field(default_factory=list)
 
-    def note(self, told: Mapping[str, Any]) -> None:
-        self.made += 1
-        self.over_new_connections += told["new"]
-        if "error" in told:
-            self.failures.append(told["error"])
+    def note(self, report: Mapping[str, Any]) -> None:
+        self.completed += 1
+        self.over_new_connections += report["new"]
+        if "error" in report:
+            self.failures.append(report["error"])
             return
-        answer = told["answer"]
+        answer = report["answer"]
         self.last_served_by = answer["served-by"]
-        if not told["new"]:
+        if not report["new"]:
             self.served_by[self.last_served_by] = self.served_by.get(self.last_served_by, 0) + 1
         self.callers.add(answer["caller"])
 
-    async def until_made(self, further: int) -> None:
-        wanted = self.made + further
-        await until(lambda: self.made >= wanted, what=f"{further} more calls", seen=lambda: self)
+    async def until_completed(self, further: int) -> None:
+        wanted = self.completed + further
+        await until(
+            lambda: self.completed >= wanted, what=f"{further} more calls", seen=lambda: self
+        )
 
     async def until_served_by(self, name: str) -> None:
         await until(
@@ -90,7 +92,7 @@ class Calls:
     def summary(self) -> str:
         """Return the figures in one line."""
         return (
-            f"{self.made} calls, {self.over_new_connections} of them over new connections, "
+            f"{self.completed} calls, {self.over_new_connections} of them over new connections, "
             f"{len(self.failures)} failed"
         )
 
@@ -110,7 +112,9 @@ async def calling(
     assert process.stdin is not None
     reading = asyncio.create_task(_read(process, calls), name=f"calls of {target}")
     try:
-        await until(lambda: calls.made > 0, what="the first call", seen=lambda: process.returncode)
+        await until(
+            lambda: calls.completed > 0, what="the first call", seen=lambda: process.returncode
+        )
         yield calls
         process.stdin.close()
         async with asyncio.timeout(PATIENCE_S):

@@ -9,11 +9,11 @@ _LAST_LINES = 15
 
 def last_words(logs: Iterable[Path]) -> str:
     """Return the end of each log, for the message of a failure."""
-    told = []
+    endings = []
     for log in logs:
         lines = log.read_text(errors="replace").splitlines() if log.exists() else []
-        told.append("\n  ".join((f"the end of {log.name}:", *lines[-_LAST_LINES:])))
-    return "\n".join(told)
+        endings.append("\n  ".join((f"the end of {log.name}:", *lines[-_LAST_LINES:])))
+    return "\n".join(endings)
 
 
 def alive(pid: int) -> bool:

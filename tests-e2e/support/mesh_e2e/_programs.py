@@ -16,14 +16,14 @@ class _Answers(BaseHTTPRequestHandler):
             self._stream()
             return
         length = int(self.headers.get("content-length") or 0)
-        told = {
+        document = {
             "by": os.environ["MESH_WORKLOAD"],
             "method": self.command,
             "path": self.path,
             "headers": {name.lower(): value for name, value in self.headers.items()},
             "body": self.rfile.read(length).decode(),
         }
-        body = json.dumps(told).encode()
+        body = json.dumps(document).encode()
         self.send_response(200)
         self.send_header("content-length", str(len(body)))
         self.end_headers()

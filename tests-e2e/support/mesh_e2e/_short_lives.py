@@ -47,12 +47,12 @@ def handshake_each(mesh: RunningMesh) -> Target:
 async def expiry(workload: RunningWorkload) -> datetime:
     """Return when the certificate ends that the workload's agent has told of."""
 
-    def told() -> datetime | None:
+    def end() -> datetime | None:
         # Who does not answer in time has no status for a while.
         return workload.status.not_after if workload.status is not None else None
 
-    await until(told, what="a certificate's end", seen=lambda: workload.status)
-    ends = told()
+    await until(end, what="a certificate's end", seen=lambda: workload.status)
+    ends = end()
     assert ends is not None
     return ends
 

@@ -45,8 +45,10 @@ class AddressBlocked(Exception):
     """No address of a host may be connected to; the message names the host, addresses, networks."""
 
     def __init__(self, host: str, blocked: Mapping[str, str]) -> None:
-        told = ", ".join(f"{address} is in {network}" for address, network in blocked.items())
-        super().__init__(f"{host} is at a blocked address: {told or 'it has none'}")
+        blocked_addresses = ", ".join(
+            f"{address} is in {network}" for address, network in blocked.items()
+        )
+        super().__init__(f"{host} is at a blocked address: {blocked_addresses or 'it has none'}")
         self.host = host
 
 

@@ -85,7 +85,7 @@ def wait(
     """Wait until the agent and its Envoy are ready to serve.
 
     For an agent without an Envoy, its own word is enough. At the timeout the agent's own reason is
-    told, and the exit status is 1.
+    reported, and the exit status is 1.
     """
     from functools import partial
 

@@ -47,7 +47,7 @@ async def run(
     conditions: Conditions | None = None,
     stop_began: StopBegan | None = None,
 ) -> int:
-    """Run the agent until it is told to stop; returns its exit status when all of it is down.
+    """Run the agent until it is asked to stop; returns its exit status when all of it is down.
 
     The exit status is 0, or that of the application that the agent started.
     conditions: for being ready, besides the agent's own. stop_began: called with the seconds that
@@ -92,7 +92,7 @@ async def _run_until_stopped(
     dns = await stack.enter_async_context(dns_server(config.names, start.readiness))
     wasm = await stack.enter_async_context(wasm_filters(config.wasm))
     listener_changes = ListenerChanges()
-    stack.enter_context(listener_changes.told_to(envoy))
+    stack.enter_context(listener_changes.reporting_to(envoy))
     adapter = EnvoyAdapter() if config.adapt_to_envoy else None
     relay = await stack.enter_async_context(
         xds_proxy.relaying(
@@ -169,7 +169,7 @@ async def _run_until_stopped(
 
 
 async def _until_stopped(stopping: Stopping, envoy: envoy_supervisor.Envoy) -> None:
-    """Wait until told to stop; raises `EnvoyEnded` if Envoy ends first."""
+    """Wait until asked to stop; raises `EnvoyEnded` if Envoy ends first."""
     exits = asyncio.create_task(envoy.wait_exit(), name="envoy-exit")
     stop_requests = asyncio.create_task(stopping.wait(), name="stop-request")
     try:

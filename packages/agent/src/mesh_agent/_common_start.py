@@ -29,7 +29,7 @@ class CommonStart(msgspec.Struct, frozen=True, kw_only=True):
     """The parts that have started before the certificate.
 
     certificate_ready: the first condition, and not set yet; the agent adds its others.
-    endpoints: to be told when the agent has started.
+    endpoints: to be notified when the agent has started.
     status_port: counts the status server's connections.
     learned_roots: None where the agent learns no roots.
     """

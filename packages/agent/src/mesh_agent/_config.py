@@ -57,7 +57,12 @@ from mesh_agent.config._sockets import gateway_credentials_socket, sds_socket
 from mesh_agent.config._status_server import StatusConfig, status_config
 from mesh_agent.config.shown._effective import EffectiveConfig, effective_config
 from mesh_agent.config.shown._results import results
-from mesh_agent.config.table._told import fields_told, flags_told, mesh_fields_told, variables_told
+from mesh_agent.config.table._without_effect import (
+    fields_without_effect,
+    flags_without_effect,
+    mesh_fields_without_effect,
+    variables_without_effect,
+)
 from mesh_agent.dns._dns_config import NamesConfig, names_config
 from mesh_agent.envoy._bootstrap_files import BootstrapFiles, bootstrap_files
 from mesh_agent.envoy._envoy_config import envoy_config
@@ -101,7 +106,7 @@ class AgentConfig(msgspec.Struct, frozen=True, kw_only=True):
     state: what is kept on disk for an agent that is started again.
     metadata_variables: the variables that only `proxyMetadata` sets; they count for Envoy too.
     effective: every value with where it comes from, and the settings without effect.
-    application: what the agent ends with, or starts itself; None if it runs until told to stop.
+    application: what the agent ends with, or starts itself; None if it runs until asked to stop.
     health_check: how the application's health is checked, to be reported; None if it is not.
     token_exchange: where the application exchanges its token; None if it does not.
     adapt_to_envoy: what an Envoy lacks of Istio's own extensions is taken out or translated.
@@ -167,10 +172,10 @@ def compose_config(
     pod = _pod_info(settings)
     proxy = _proxy_config(flags, settings, pod)
     settings.add_metadata(proxy.proxy_metadata, proxy.metadata_origins)
-    told, refused = variables_told(settings.environ)
+    without_effect, refused = variables_without_effect(settings.environ)
     problems.extend(refused)
-    settings.told.extend((*told, *flags_told(flags.passed)))
-    settings.told.extend(fields_told(proxy))
+    settings.without_effect.extend((*without_effect, *flags_without_effect(flags.passed)))
+    settings.without_effect.extend(fields_without_effect(proxy))
     identity = _identity(flags, settings, pod)
     spiffe_id = spiffe_id_of(settings, identity)
     files = files_config(settings)
@@ -217,7 +222,7 @@ def compose_config(
             authority=authority,
             files=files,
         ),
-        told=tuple(dict.fromkeys(settings.told)),
+        without_effect=tuple(dict.fromkeys(settings.without_effect)),
         directory=directory.absolute(),
     )
     config = AgentConfig(
@@ -275,7 +280,9 @@ def _proxy_config(flags: Flags, settings: Settings, pod: PodInfo) -> ProxyConfig
         mesh = mesh_file(flags.mesh_config, _read_if_there(settings, flags.mesh_config))
     except LayerError as error:
         settings.problems.extend(error.problems)
-    settings.told.extend(mesh_fields_told(mesh, settings.text("TRUST_DOMAIN", "cluster.local")))
+    settings.without_effect.extend(
+        mesh_fields_without_effect(mesh, settings.text("TRUST_DOMAIN", "cluster.local"))
+    )
     for name, text in (
         ("PROXY_CONFIG", settings.text("PROXY_CONFIG")),
         ("annotation proxy.istio.io/config", pod.annotations.get("proxy.istio.io/config", "")),

@@ -258,7 +258,7 @@ def _envoy(config: AgentConfig) -> mesh_doctor.EnvoyPlace | None:
 
 
 def _interception(config: AgentConfig) -> str:
-    """Return the interception mode as the control plane is told it; empty if it is not set."""
+    """Return the interception mode as the control plane is sent it; empty if it is not set."""
     bootstrap = config.envoy.bootstrap
     if not isinstance(bootstrap, envoy_supervisor.BootstrapConfig):
         return ""

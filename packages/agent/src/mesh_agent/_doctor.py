@@ -55,7 +55,7 @@ def examine(flags: Flags, *, address: str | None, port: int | None, as_json: boo
     from mesh_agent._examined import examined
     from mesh_agent_cli import screen
 
-    logging.disable()  # what is logged on the way is found out below, and told once
+    logging.disable()  # what is logged on the way is found out below, and reported once
     found = examined(flags, environ=os.environ, directory=Path(), address=address, port=port)
     config = doctor_config(
         found.config,

@@ -48,7 +48,7 @@ async def envoy_started(
     """Begin, and start Envoy; it is stopped when the block ends, unless it was before.
 
     Raises before there is an Envoy: `mesh_status_server.ListenError`, `xds_proxy.SocketError` if
-    Envoy's socket can't be made; and the errors of `envoy_supervisor.running`.
+    Envoy's socket can't be created; and the errors of `envoy_supervisor.running`.
     """
     async with AsyncExitStack() as stack:
         place = await stack.enter_async_context(machine_place(config.place))
@@ -81,7 +81,7 @@ def _listening_for_configuration(config: AgentConfig, stack: AsyncExitStack) -> 
 def _listening_for_secrets(
     config: mesh_sds.SdsConfig, stack: AsyncExitStack
 ) -> socket.socket | None:
-    """Listen, if no other process does; that process, or what is in the way, is told of later."""
+    """Listen, if no other process does; that process, or what is in the way, is reported later."""
     path = config.socket_path
     if path.name != mesh_sds.DEFAULT_SOCKET_NAME:  # another process is to serve it
         return None

@@ -27,7 +27,7 @@ async def watching(
     secrets: OwnSecrets | ForeignSecrets,
     listener_changes: ListenerChanges,
 ) -> AsyncIterator[ServedCertificate]:
-    """Keep `ready` true or false while the block runs, and add what is told besides.
+    """Keep `ready` true or false while the block runs, and add what is reported besides.
 
     Yields the comparison of the certificate that Envoy serves with the newest one.
     """
@@ -54,7 +54,7 @@ async def watching(
         if config.identity.role == "router":
             gateway = GatewayListeners(envoy)
             readiness.add_detail("gateway", lambda: gateway.trouble)
-            stack.enter_context(listener_changes.told_to(gateway))
+            stack.enter_context(listener_changes.reporting_to(gateway))
             counting = in_background(gateway.follow(), name="gateway-listeners")
             await stack.enter_async_context(counting)
         yield served

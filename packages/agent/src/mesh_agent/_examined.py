@@ -82,7 +82,7 @@ def examined(
     if running is None and not named and problems and not _is_set_up(own):
         running = _only_one(flags.version)
     if running is not None:
-        theirs = _of(running, directory)
+        theirs = _described(running, directory)
         if named or not environ.get("POD_NAME") or _workload(own) == _workload(theirs.config):
             return theirs
     status = structs.replace(own.status, host=host, port=number) if named else own.status
@@ -109,7 +109,7 @@ def _workload(config: AgentConfig) -> tuple[str, str]:
     return config.identity.pod_name, config.identity.namespace
 
 
-def _of(running: _Running, directory: Path) -> Examined:
+def _described(running: _Running, directory: Path) -> Examined:
     started, other_user = running.started, _other_user(running)
     here = started.directory == directory.absolute()
     flags, envoy = started.flags, Path(started.flags.envoy_path)

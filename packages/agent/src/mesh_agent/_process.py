@@ -23,7 +23,7 @@ import envoy_supervisor
 import mesh_sds
 import mesh_status_server
 import xds_proxy
-from istio_settings import Told
+from istio_settings import SettingWithoutEffect
 from mesh_agent._config import AgentConfig, load_config
 from mesh_agent._envoy_start import envoy_started
 from mesh_agent._errors import (
@@ -48,7 +48,7 @@ _AFTER_DEADLINE_S = 5.0
 
 
 def main(flags: Flags) -> int:
-    """Run the agent until it is told to stop; returns the exit status."""
+    """Run the agent until it is asked to stop; returns the exit status."""
     raise_open_files_limit()
     survive_reopen_signal()
     fail = partial(_fail, as_json=flags.log_as_json)
@@ -59,7 +59,7 @@ def main(flags: Flags) -> int:
     except ConfigError as error:
         return fail(error.problems)
     _limit_core_files(allowed=config.core_files)
-    _tell(config.effective.told)
+    _log_without_effect(config.effective.without_effect)
     # As injection would have it; Envoy and the libraries read some of them.
     os.environ.update(config.metadata_variables)
     try:
@@ -82,7 +82,7 @@ def main(flags: Flags) -> int:
     ) as error:
         return fail([str(error)])
     except Exception as error:
-        # The boundary of the process: a mistake in the agent is told in the shape of all others.
+        # The boundary of the process: a mistake in the agent has the shape of all others.
         log.exception("the agent failed")
         return fail([f"the agent failed by a mistake of its own: {type(error).__name__}: {error}"])
 
@@ -113,8 +113,8 @@ def _limit_core_files(*, allowed: bool) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (hard, hard) if allowed else (0, 0))
 
 
-def _tell(told: Sequence[Told]) -> None:
-    for each in told:
+def _log_without_effect(settings: Sequence[SettingWithoutEffect]) -> None:
+    for each in settings:
         level = logging.INFO if each.quiet else logging.WARNING
         facts = {"setting": each.setting, "reason": each.reason}
         log.log(level, "a setting has no effect", extra=facts)

@@ -46,7 +46,7 @@ async def run_without_envoy(
     conditions: Conditions | None = None,
     stop_began: StopBegan | None = None,
 ) -> int:
-    """Run the agent until it is told to stop; returns its exit status when all of it is down.
+    """Run the agent until it is asked to stop; returns its exit status when all of it is down.
 
     As `run`. Raises `BootstrapNotWritten`, and the parts' own errors if one can't start.
     """

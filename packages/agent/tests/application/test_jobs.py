@@ -61,8 +61,8 @@ async def test_an_application_that_can_not_be_started_is_one_sentence(
 ) -> None:
     async with agent_process(socket_dir, envoy_binary, "--", program) as agent:
         assert await agent.wait() == status
-        told = [line for line in agent.said().splitlines() if line.startswith("mesh-agent: ")]
-        assert told == [f"mesh-agent: the application {program} can't be started: {reason}"]
+        lines = [line for line in agent.said().splitlines() if line.startswith("mesh-agent: ")]
+        assert lines == [f"mesh-agent: the application {program} can't be started: {reason}"]
         assert "Traceback" not in agent.said()
         assert agent.left_behind() == []
 
@@ -80,19 +80,18 @@ async def test_the_application_is_started_when_the_agent_is_ready_and_not_before
         assert await agent.wait() == 143, "the job was not done"
 
 
-async def test_a_stop_is_told_to_the_application_first_and_waits_for_it(
+async def test_a_stop_is_passed_to_the_application_first_and_waits_for_it(
     socket_dir: Path, envoy_binary: Path
 ) -> None:
-    command = (
-        "trap 'echo told; sleep 0.5; exit 5' TERM; echo APPLICATION-UP; while :; do sleep 0.1; done"
-    )
+    on_stop = "echo ASKED; sleep 0.5; exit 5"
+    command = f"trap '{on_stop}' TERM; echo APPLICATION-UP; while :; do sleep 0.1; done"
     async with agent_process(socket_dir, envoy_binary, "--", "/bin/sh", "-c", command) as agent:
         await until(
             lambda: "APPLICATION-UP" in agent.said(), what="the application", seen=agent.said
         )
         agent.process.terminate()
         assert await agent.wait() == 5
-        assert "told" in agent.said()
+        assert "ASKED" in agent.said()
         assert agent.left_behind() == []
 
 
@@ -172,7 +171,7 @@ async def test_an_id_that_no_process_has_is_a_mistake(socket_dir: Path, envoy_bi
 async def test_the_application_is_ended_when_envoy_ends_for_good(
     socket_dir: Path, envoy_binary: Path
 ) -> None:
-    command = "trap 'echo told; exit 0' TERM; echo APPLICATION-UP; while :; do sleep 0.1; done"
+    command = "trap 'echo ASKED; exit 0' TERM; echo APPLICATION-UP; while :; do sleep 0.1; done"
     async with agent_process(
         socket_dir,
         envoy_binary,
@@ -189,7 +188,7 @@ async def test_the_application_is_ended_when_envoy_ends_for_good(
         )
         os.kill(envoy, signal.SIGKILL)
         assert await agent.wait() == 1
-        assert "told" in agent.said()
+        assert "ASKED" in agent.said()
         assert "mesh-agent: envoy ended by itself" in agent.said()
 
 

@@ -331,11 +331,11 @@ def test_an_override_is_laid_over_the_bootstrap(load: Load, workload: Path) -> N
         load({"ISTIO_BOOTSTRAP_OVERRIDE": "more.yaml"})
 
 
-def test_metrics_are_for_everybody_and_with_envoys_unless_told(load: Load) -> None:
+def test_metrics_are_for_everybody_and_with_envoys_by_default(load: Load) -> None:
     status = load().status
     assert (status.local_metrics, status.envoy_metrics) == (False, True)
-    told = {"METRICS_LOCALHOST_ACCESS_ONLY": "true", "PILOT_AGENT_MERGE_ENVOY_STATS": "false"}
-    status = load(told).status
+    environ = {"METRICS_LOCALHOST_ACCESS_ONLY": "true", "PILOT_AGENT_MERGE_ENVOY_STATS": "false"}
+    status = load(environ).status
     assert (status.local_metrics, status.envoy_metrics) == (True, False)
 
 
@@ -366,7 +366,7 @@ def test_an_unknown_role_is_refused(load: Load) -> None:
         load(role="gateway")
 
 
-def test_all_mistakes_are_told_at_once(load: Load) -> None:
+def test_all_mistakes_are_reported_at_once(load: Load) -> None:
     with pytest.raises(ConfigError) as caught:
         load({"INSTANCE_IP": "here", "SECRET_TTL": "soon"}, role="gateway")
     assert len(caught.value.problems) == 3

@@ -108,14 +108,14 @@ def test_the_text_is_yaml_of_the_same_values(load: Load) -> None:
     assert read["without_effect"] == {"ISTIO_NEW": "the agent knows no such variable"}
 
 
-def test_fields_of_the_mesh_file_that_do_not_exist_are_told_with_their_lines(
+def test_fields_of_the_mesh_file_that_do_not_exist_are_reported_with_their_lines(
     load: Load, workload: Path
 ) -> None:
     (workload / "mesh").write_text(
         "accessLogFile: /dev/stdout\nacessLogFormat: x\ntrustDomain: other\n"
     )
-    told = load({}, mesh_config="mesh").effective.told
-    assert [str(each) for each in told] == [
+    findings = load({}, mesh_config="mesh").effective.without_effect
+    assert [str(each) for each in findings] == [
         (
             "mesh:2: acessLogFormat has no effect: the agent knows no such field of MeshConfig; "
             "did you mean accessLogFormat?"
@@ -127,7 +127,7 @@ def test_fields_of_the_mesh_file_that_do_not_exist_are_told_with_their_lines(
     ]
 
 
-def test_mistakes_of_all_layers_are_told_at_once_with_layer_line_and_field(
+def test_mistakes_of_all_layers_are_reported_at_once_with_layer_line_and_field(
     load: Load, workload: Path
 ) -> None:
     (workload / "mesh").write_text("defaultConfig:\n  drainDuration: soon\n  statusPort: 0\n")

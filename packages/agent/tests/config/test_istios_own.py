@@ -158,7 +158,7 @@ def metadata(config: AgentConfig) -> dict[str, object]:
 
 
 def warnings(config: AgentConfig) -> list[str]:
-    return [str(each) for each in config.effective.told if not each.quiet]
+    return [str(each) for each in config.effective.without_effect if not each.quiet]
 
 
 def test_an_injected_pod_of_release_1_11(start: Start) -> None:
@@ -180,7 +180,7 @@ def test_an_injected_pod_of_release_1_11(start: Start) -> None:
 def test_an_injected_pod_of_today(start: Start) -> None:
     config = start(POD_TODAY, WORDS_TODAY)
     assert warnings(config) == []
-    assert [each.setting for each in config.effective.told] == ["GOMEMLIMIT"]
+    assert [each.setting for each in config.effective.without_effect] == ["GOMEMLIMIT"]
     assert config.envoy.concurrency == 2, "the CPU limit"
     assert metadata(config)["NODE_NAME"] == "node-1"
 
@@ -201,7 +201,9 @@ def test_a_gateway_of_today(start: Start) -> None:
     assert warnings(start(environ, words)) == []
 
 
-def test_an_injected_pod_of_release_1_4_is_told_which_flags_it_need_not_give(start: Start) -> None:
+def test_an_injected_pod_of_release_1_4_is_warned_which_flags_it_need_not_give(
+    start: Start,
+) -> None:
     words = (
         "proxy sidecar --domain shop.svc.cluster.local --configPath /etc/istio/proxy "
         "--binaryPath /usr/local/bin/envoy --serviceCluster web.shop --drainDuration 45s "
@@ -212,10 +214,10 @@ def test_an_injected_pod_of_release_1_4_is_told_which_flags_it_need_not_give(sta
     )
     config = start(POD_TODAY, words)
     assert config.relay.upstream.address == "istiod.istio-system.svc:15012"
-    told = {each.partition(" ")[0] for each in warnings(config)}
-    assert "--discoveryAddress" in told
-    assert not told & {"--domain", "--serviceCluster", "--concurrency"}
-    assert len(told) == 12
+    settings = {each.partition(" ")[0] for each in warnings(config)}
+    assert "--discoveryAddress" in settings
+    assert not settings & {"--domain", "--serviceCluster", "--concurrency"}
+    assert len(settings) == 12
 
 
 def test_a_virtual_machine(start: Start, workload: Path) -> None:

@@ -1,4 +1,4 @@
-"""Settings of the status server: whose metrics are merged, and which probes are made."""
+"""Settings of the status server: whose metrics are merged, and which probes are run."""
 
 import json
 from collections.abc import Callable
@@ -58,15 +58,15 @@ def test_what_injection_writes_is_read(
     assert targets(load, **values) == expected
 
 
-def told(config: AgentConfig) -> dict[str, str]:
-    return {each.setting: each.reason for each in config.effective.told}
+def without_effect(config: AgentConfig) -> dict[str, str]:
+    return {each.setting: each.reason for each in config.effective.without_effect}
 
 
-def test_what_has_no_effect_is_told(load: Load) -> None:
+def test_what_has_no_effect_is_reported(load: Load) -> None:
     values = {"targets": "8080", "port": "1", "more": "x", "scrape": "yes"}
     config = load({ANNOTATIONS: json.dumps(values)})
     assert [each.name for each in config.status.scrape_targets] == ["localhost:8080/metrics"]
-    found = told(config)
+    found = without_effect(config)
     assert found[f"{ANNOTATIONS}: more"] == "the known fields are scrape, path, port, targets"
     assert f"{ANNOTATIONS}: port and path" in found
     assert "only false" in found[f"{ANNOTATIONS}: scrape"]
@@ -97,8 +97,8 @@ def test_what_has_no_effect_is_told(load: Load) -> None:
 def test_a_mistake_is_a_start_up_error(load: Load, text: str, problem: str) -> None:
     with pytest.raises(ConfigError) as raised:
         load({ANNOTATIONS: text})
-    (told,) = raised.value.problems
-    assert problem in told
+    (sentence,) = raised.value.problems
+    assert problem in sentence
 
 
 @pytest.mark.parametrize("port", sorted(_RESERVED))
@@ -133,7 +133,7 @@ def test_targets_of_an_annotation_are_not_read_if_merging_is_off(
 def test_only_a_sidecar_has_an_application(load: Load) -> None:
     config = load({ANNOTATIONS: '{"port": "8080"}'}, role="router")
     assert config.status.scrape_targets == ()
-    assert ANNOTATIONS in told(config)
+    assert ANNOTATIONS in without_effect(config)
 
 
 def test_probes_are_read(load: Load) -> None:
@@ -186,5 +186,5 @@ def test_http2_and_the_older_destination_are_settings(load: Load) -> None:
 def test_wrong_probes_are_a_start_up_error(load: Load, text: str) -> None:
     with pytest.raises(ConfigError) as raised:
         load({PROBERS: text})
-    (told,) = raised.value.problems
-    assert told.startswith(f"{PROBERS}: ")
+    (sentence,) = raised.value.problems
+    assert sentence.startswith(f"{PROBERS}: ")

@@ -1,4 +1,4 @@
-"""Every flag and variable of Istio's agents is honoured, told or refused: none is passed over."""
+"""Each flag and variable of Istio's agents is honoured, without effect or refused; none is left."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -322,8 +322,8 @@ def names(rows: list[Setting]) -> list[str]:
     return [each.name for each in rows]
 
 
-def told(config: AgentConfig) -> dict[str, str]:
-    return {each.setting: each.reason for each in config.effective.told}
+def without_effect(config: AgentConfig) -> dict[str, str]:
+    return {each.setting: each.reason for each in config.effective.without_effect}
 
 
 @pytest.fixture
@@ -365,19 +365,19 @@ def test_a_variable_that_is_honoured_changes_the_configuration(load: Load, name:
     before = load(example.others, **example.flags)
     after = load({**example.others, name.replace("*", "X"): example.value}, **example.flags)
     assert structs.replace(after, effective=before.effective) != before
-    assert name not in told(after)
+    assert name not in without_effect(after)
 
 
-@pytest.mark.parametrize("setting", of_fate("told"), ids=names(of_fate("told")))
-def test_a_variable_without_effect_is_told_and_changes_nothing(
+@pytest.mark.parametrize("setting", of_fate("without effect"), ids=names(of_fate("without effect")))
+def test_a_variable_without_effect_is_reported_and_changes_nothing(
     load: Load, setting: Setting
 ) -> None:
     config = load({setting.name: "something"})
-    assert told(config)[setting.name] == setting.why
+    assert without_effect(config)[setting.name] == setting.why
     base = load()
     assert structs.replace(config, effective=base.effective) == base
     for value in setting.silent:
-        assert setting.name not in told(load({setting.name: value})), value
+        assert setting.name not in without_effect(load({setting.name: value})), value
 
 
 @pytest.mark.parametrize("setting", of_fate("refused"), ids=names(of_fate("refused")))
@@ -388,7 +388,7 @@ def test_a_variable_that_is_refused_says_why(load: Load, setting: Setting) -> No
         (problem,) = caught.value.problems
         assert problem.startswith(f"{setting.name}: {value!r} ")
     for value in setting.silent:
-        assert setting.name not in told(load({setting.name: value})), value
+        assert setting.name not in without_effect(load({setting.name: value})), value
 
 
 def flags_of(*words: str) -> Flags:
@@ -417,7 +417,7 @@ FLAG_VALUES = {
 
 @pytest.mark.parametrize("spelling", ["{0}={1}", "{0} {1}"])
 @pytest.mark.parametrize("setting", FLAGS, ids=[each.name for each in FLAGS])
-def test_every_flag_is_taken_and_those_without_effect_are_told(
+def test_every_flag_is_taken_and_those_without_effect_are_reported(
     load: Load, setting: Setting, spelling: str
 ) -> None:
     value = FLAG_VALUES.get(setting.name, "something")
@@ -430,14 +430,14 @@ def test_every_flag_is_taken_and_those_without_effect_are_told(
         assert not flags.passed
         return
     assert structs.replace(flags, passed=()) == plain
-    assert told(load(passed=flags.passed))[setting.name] == setting.why
+    assert without_effect(load(passed=flags.passed))[setting.name] == setting.why
     for silent in setting.silent:
         quiet = flags_of(f"{setting.name}={silent}").passed
-        assert setting.name not in told(load(passed=quiet)), silent
+        assert setting.name not in without_effect(load(passed=quiet)), silent
 
 
 @pytest.mark.parametrize("field", WITHOUT_EFFECT, ids=[each.name for each in WITHOUT_EFFECT])
-def test_a_field_of_the_proxy_config_without_effect_is_told(load: Load, field: Setting) -> None:
+def test_a_field_of_the_proxy_config_without_effect_is_reported(load: Load, field: Setting) -> None:
     values = {
         "caCertificatesPem": "[]",
         "fileFlushMinSizeKb": "7",
@@ -447,21 +447,21 @@ def test_a_field_of_the_proxy_config_without_effect_is_told(load: Load, field: S
         "statsCompression": "true",
     }
     text = f'{{"{field.name}": {values.get(field.name, chr(34) + "x" + chr(34))}}}'
-    assert told(load({"PROXY_CONFIG": text}))[f"PROXY_CONFIG: {field.name}"] == field.why
+    assert without_effect(load({"PROXY_CONFIG": text}))[f"PROXY_CONFIG: {field.name}"] == field.why
     for silent in field.silent:
         quiet = load({"PROXY_CONFIG": f'{{"{field.name}": {silent}}}'})
-        assert not told(quiet)
+        assert not without_effect(quiet)
 
 
-def test_an_unknown_flag_takes_the_next_word_as_in_istio_and_is_told(load: Load) -> None:
+def test_an_unknown_flag_takes_the_next_word_as_in_istio_and_is_reported(load: Load) -> None:
     flags = flags_of("sidecar", "--new", "value", "--newer=1", "--newest", "--domain", "x")
     assert (flags.role, flags.domain) == ("sidecar", "x")
     assert flags.passed == (("--new", "value"), ("--newer", "1"), ("--newest", ""))
-    reason = told(load(passed=(("--meshConf", "x"), ("--new", ""))))["--meshConf, --new"]
+    reason = without_effect(load(passed=(("--meshConf", "x"), ("--new", ""))))["--meshConf, --new"]
     assert reason == "the agent knows no such flag; did you mean --meshConfig?"
 
 
-def test_unknown_variables_that_look_like_istios_or_ours_are_told_together(load: Load) -> None:
+def test_unknown_variables_that_look_like_istios_or_ours_are_reported_together(load: Load) -> None:
     config = load(
         {
             "ISTIO_NEW": "1",
@@ -471,7 +471,7 @@ def test_unknown_variables_that_look_like_istios_or_ours_are_told_together(load:
             "ISTIO_META_ANY": "1",
         }
     )
-    assert told(config) == {
+    assert without_effect(config) == {
         "ISTIO_NEW, MESH_AGENT_HOT_RESTARTS, PILOT_ENABLE_X": (
             "the agent knows no such variable; did you mean MESH_AGENT_HOT_RESTART?"
         )
@@ -486,15 +486,15 @@ def test_the_variables_that_kubernetes_makes_for_services_are_not_unknown(load: 
         "ISTIOD_PORT": "tcp://10.0.0.1:15012",
         "ISTIOD_PORT_15012_TCP_ADDR": "10.0.0.1",
     }
-    assert told(load(service)) == {}
-    assert told(load({"ISTIOD_PORT": "x"})) != {}
+    assert without_effect(load(service)) == {}
+    assert without_effect(load({"ISTIOD_PORT": "x"})) != {}
 
 
 @pytest.mark.parametrize("value", ["true", "TRUE", "1"])
 def test_a_value_that_is_what_the_agent_does_is_silent_in_every_spelling(
     load: Load, value: str
 ) -> None:
-    assert told(load({"PROXY_XDS_VIA_AGENT": value})) == {}
+    assert without_effect(load({"PROXY_XDS_VIA_AGENT": value})) == {}
 
 
 def test_a_flag_that_is_on_or_off_takes_a_value_as_in_go() -> None:

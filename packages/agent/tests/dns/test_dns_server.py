@@ -92,7 +92,7 @@ def test_an_address_without_a_host_is_every_interface_as_in_istio(load: Load) ->
         ("ISTIO_META_DNS_AUTO_ALLOCATE", "2", "ISTIO_META_DNS_AUTO_ALLOCATE is '2', it must be"),
     ],
 )
-def test_a_wrong_setting_is_told_in_a_sentence(
+def test_a_wrong_setting_is_reported_in_a_sentence(
     load: Load, variable: str, text: str, problem: str
 ) -> None:
     with pytest.raises(ConfigError) as refused:
@@ -185,7 +185,7 @@ async def test_what_is_no_name_table_is_refused_and_the_one_before_stays(
     assert await ask(server, WEB) == (dns.rcode.NOERROR, {"127.0.9.3"})
 
 
-async def test_an_address_that_is_taken_is_told_with_its_setting(
+async def test_an_address_that_is_taken_is_reported_with_its_setting(
     names: tuple[DnsServer, Readiness],
 ) -> None:
     server, _ = names

@@ -23,7 +23,7 @@ def _listener() -> bytes:
     return bytes(any_pb2.Any(type_url=LISTENER, value=value).SerializeToString())
 
 
-async def test_adaptations_are_told_in_the_status_and_counted() -> None:
+async def test_adaptations_are_reported_in_the_status_and_counted() -> None:
     node = base_pb2.Node(id="a")
     node.extensions.add(name=MANAGER, category="envoy.filters.network", type_urls=["b.Manager"])
     envoy = node.SerializeToString()
@@ -31,9 +31,13 @@ async def test_adaptations_are_told_in_the_status_and_counted() -> None:
     assert adapter.concerns(envoy, LISTENER)
     first, second = await adapter.rewrite(envoy, LISTENER, [_listener()] * 2)
     assert first == second != _listener()
-    (told,) = adapter.describe()
-    assert (told["extension"], told["action"], told["times"]) == ("istio.stats", "removed", 2)
-    assert "istio_requests_total" in str(told["lost"])
+    (adaptation,) = adapter.describe()
+    assert (adaptation["extension"], adaptation["action"], adaptation["times"]) == (
+        "istio.stats",
+        "removed",
+        2,
+    )
+    assert "istio_requests_total" in str(adaptation["lost"])
     page = render([adaptation_metric(adapter)]).decode()
     (family,) = text_string_to_metric_families(page)
     (sample,) = family.samples
@@ -49,6 +53,6 @@ async def test_a_program_that_lists_no_extensions_gets_the_same_bytes() -> None:
     assert adapter.describe() == []
 
 
-def test_it_is_on_unless_told_otherwise(load: Callable[..., AgentConfig]) -> None:
+def test_it_is_on_by_default(load: Callable[..., AgentConfig]) -> None:
     assert load().adapt_to_envoy
     assert not load({"MESH_AGENT_ADAPT_TO_ENVOY": "false"}).adapt_to_envoy

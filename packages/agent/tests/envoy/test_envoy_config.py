@@ -114,10 +114,10 @@ def test_spans_go_where_the_proxy_config_says(
     assert bootstrap(load({**host, **proxy_config(tracing=tracing)})).tracing == expected
 
 
-def test_a_control_plane_is_told_the_proxy_config_without_what_it_can_not_know(load: Load) -> None:
+def test_a_control_plane_is_sent_the_proxy_config_without_what_it_can_not_know(load: Load) -> None:
     tracing: JSON = {"openTelemetry": {"address": "collector.example:4317"}, "sampling": 5}
-    told = bootstrap(load(proxy_config(tracing=tracing))).node_metadata["PROXY_CONFIG"]
-    assert told == {"discoveryAddress": "127.0.0.1:15012", "tracing": {"sampling": 5}}
+    sent = bootstrap(load(proxy_config(tracing=tracing))).node_metadata["PROXY_CONFIG"]
+    assert sent == {"discoveryAddress": "127.0.0.1:15012", "tracing": {"sampling": 5}}
 
 
 def test_the_older_fields_of_collectors_still_count(load: Load) -> None:
@@ -153,7 +153,7 @@ def test_a_statsd_that_has_no_address_is_left_out_as_in_istio(load: Load) -> Non
         ),
     ],
 )
-def test_tls_to_a_collector_is_made_from_files(
+def test_tls_to_a_collector_is_configured_from_files(
     load: Load, workload: Path, settings: JSON, server_name: str, files: tuple[str, ...]
 ) -> None:
     service: JSON = {"address": "collector.example:4317", "tlsSettings": settings}

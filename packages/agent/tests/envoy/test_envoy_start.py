@@ -41,8 +41,8 @@ config = load_config(
 )
 
 async def main():
-    config_told = await _process.with_gateway_credentials(config)
-    async with envoy_started(config_told) as started:
+    extended = await _process.with_gateway_credentials(config)
+    async with envoy_started(extended) as started:
         print(json.dumps([started.envoy.pid, list(sys.modules)]))
 
 asyncio.run(main())

@@ -46,7 +46,7 @@ async def test_an_envoy_that_starts_after_the_answer_has_the_machines_place(load
     assert platform_metadata(envoy)["aws_instance_id"] == "i-0123456789abcdef0"
 
 
-async def test_an_answer_that_comes_late_is_told_and_counts_for_the_next_envoy(
+async def test_an_answer_that_comes_late_is_reported_and_counts_for_the_next_envoy(
     load: Load, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with metadata_server(aws_server()) as server:
@@ -74,13 +74,13 @@ async def test_a_server_that_hangs_holds_nothing_up(load: Load) -> None:
             assert place.applied(config.envoy) == config.envoy
 
 
-async def test_a_server_that_is_not_there_is_told(
+async def test_a_server_that_is_not_there_is_reported(
     load: Load, caplog: pytest.LogCaptureFixture, free_port: Callable[[], int]
 ) -> None:
     config = load(on_aws(f"127.0.0.1:{free_port()}"))
     with caplog.at_level(logging.WARNING):
         async with machine_place(config.place):
-            await until(lambda: "the machine's place is not known" in caplog.text, what="told")
+            await until(lambda: "the machine's place is not known" in caplog.text, what="the log")
 
 
 async def test_a_label_wins_over_the_machines_place(load: Load) -> None:

@@ -52,11 +52,11 @@ class Application:
 
 @asynccontextmanager
 async def application(host: str = "127.0.0.1") -> AsyncIterator[Application]:
-    made = Application()
-    server = await asyncio.start_server(made.answer, host, 0)
-    made.port = server.sockets[0].getsockname()[1]
+    served = Application()
+    server = await asyncio.start_server(served.answer, host, 0)
+    served.port = server.sockets[0].getsockname()[1]
     async with server:
-        yield made
+        yield served
 
 
 @asynccontextmanager
@@ -141,9 +141,12 @@ async def test_a_tcp_probe(load: Load) -> None:
 
 
 async def test_a_grpc_probe(load: Load) -> None:
-    async with grpc_application() as port, reporting(load, {"grpc": {"port": port}}) as (_, told):
-        await until_reported(told, 1)
-        assert told == [None]
+    async with (
+        grpc_application() as port,
+        reporting(load, {"grpc": {"port": port}}) as (_, reported),
+    ):
+        await until_reported(reported, 1)
+        assert reported == [None]
 
 
 async def test_an_exec_probe(load: Load, tmp_path: Path) -> None:
@@ -233,15 +236,15 @@ def test_without_a_probe_nothing_is_checked(load: Load) -> None:
         ({"httpGet": {"port": 1}, "periods": 5}, "periods"),
     ],
 )
-def test_mistakes_in_the_probe_are_told_with_their_layer(
+def test_mistakes_in_the_probe_are_reported_with_their_layer(
     load: Load, probe: Mapping[str, object], said: str | None
 ) -> None:
     if said is None:
         assert load(proxy_config(probe)).health_check is None
         return
-    with pytest.raises(ConfigError) as told:
+    with pytest.raises(ConfigError) as raised:
         load(proxy_config(probe))
-    (problem,) = told.value.problems
+    (problem,) = raised.value.problems
     assert problem.startswith("PROXY_CONFIG: readinessProbe")
     assert said in problem
 
@@ -259,7 +262,7 @@ def test_only_source_addresses_of_this_machine_are_used() -> None:
 
 
 def health_of(agent: RunningAgent) -> Reported:
-    """What the control plane was told, in order."""
+    """What the control plane was sent, in order."""
     return [
         request.error_detail.message if request.HasField("error_detail") else None
         for request in agent.plane.requests
@@ -267,7 +270,7 @@ def health_of(agent: RunningAgent) -> Reported:
     ]
 
 
-async def test_the_control_plane_is_told_on_envoy_s_stream_and_again_on_the_next(
+async def test_the_control_plane_is_notified_on_envoy_s_stream_and_again_on_the_next(
     socket_dir: Path, envoy_binary: Path
 ) -> None:
     async with application() as app:

@@ -73,20 +73,20 @@ async def test_a_renewal_changes_the_certificate_alone() -> None:
         assert await anext(changes) == {"default"}
 
 
-async def test_a_root_that_changed_is_told_once_and_one_that_did_not_is_not() -> None:
+async def test_a_root_that_changed_is_logged_once_and_one_that_did_not_is_not() -> None:
     clock = ManualClock()
     authority = FakeAuthority(clock=clock)
     async with certclient.keep_fresh(ROTATION, authority, clock=clock) as certificates:
         secrets = CertificateSecrets(certificates)
         changes = secrets.changes()
         assert await anext(changes) == BOTH
-        for changed, told in ((True, BOTH), (False, {"default"}), (True, BOTH)):
+        for changed, names in ((True, BOTH), (False, {"default"}), (True, BOTH)):
             if changed:
                 authority.change_root()
             renewal = asyncio.create_task(certificates.renew())
             await clock.advance(5)
             certificate = await renewal
-            assert await anext(changes) == told
+            assert await anext(changes) == names
             assert secrets.get("ROOTCA") == mesh_sds.TrustBundle(roots_pem=authority.root_pem)
             assert certificate.trust_bundle_pem == authority.root_pem
 

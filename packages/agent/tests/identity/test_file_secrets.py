@@ -194,8 +194,8 @@ async def test_a_root_file_that_is_missing_is_answered_once_it_is_there(socket_d
     async with asyncio.timeout(GUARD_S), workload_secrets(config):
         async with subscriber(config.secrets.socket_path) as envoy:
             await envoy.ask(name)
-            put(socket_dir / "files", made := await certificate())
-            assert (await envoy.read()).secrets == {name: made.trust_bundle_pem}
+            put(socket_dir / "files", issued := await certificate())
+            assert (await envoy.read()).secrets == {name: issued.trust_bundle_pem}
 
 
 async def test_the_roots_of_the_machine_are_answered(socket_dir: Path) -> None:
@@ -209,17 +209,17 @@ async def test_the_roots_of_the_machine_are_answered(socket_dir: Path) -> None:
 async def test_our_own_output_is_not_answered(socket_dir: Path) -> None:
     output = socket_dir / "out"
     put(output, await certificate())
-    put(socket_dir / "files", made := await certificate())
+    put(socket_dir / "files", issued := await certificate())
     (socket_dir / "link").symlink_to("out")
     config = config_in(socket_dir, OUTPUT_CERTS=str(output))
     theirs = f"file-root:{socket_dir / 'files' / 'root.pem'}"
     async with asyncio.timeout(GUARD_S), workload_secrets(config):
         async with subscriber(config.secrets.socket_path) as envoy:
             await envoy.ask(f"file-root:{socket_dir / 'link' / 'root.pem'}", theirs)
-            assert (await envoy.read()).secrets == {theirs: made.trust_bundle_pem}
+            assert (await envoy.read()).secrets == {theirs: issued.trust_bundle_pem}
 
 
-async def test_a_name_that_is_not_served_here_is_told_once(
+async def test_a_name_that_is_not_served_here_is_reported_once(
     socket_dir: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     config = config_in(socket_dir)
@@ -228,10 +228,10 @@ async def test_a_name_that_is_not_served_here_is_told_once(
             async with subscriber(config.secrets.socket_path) as envoy:
                 await envoy.ask("kubernetes://gateway", "file-root:system")
                 assert "kubernetes://gateway" not in (await envoy.read()).secrets
-    told = [
+    records = [
         each for each in caplog.records if getattr(each, "secret", "") == "kubernetes://gateway"
     ]
-    assert [each.levelname for each in told] == ["WARNING"]
+    assert [each.levelname for each in records] == ["WARNING"]
 
 
 async def test_files_are_not_read_any_more_when_their_envoy_has_left(socket_dir: Path) -> None:

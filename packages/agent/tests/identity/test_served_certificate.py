@@ -122,9 +122,9 @@ async def test_another_certificate_is_trouble_once_envoy_had_time_and_until_it_i
         envoy.contexts = [context_of(f"0{serial_of(kept):x}")]
         await clock.advance(60)
         assert trouble_of(served) is None
-    told = [r.getMessage() for r in caplog.records if "certificate" in r.getMessage()]
-    assert told.count("envoy serves the newest certificate again") == 1
-    assert 1 <= told.count("envoy serves another certificate") <= 2, "the serials changed once"
+    messages = [r.getMessage() for r in caplog.records if "certificate" in r.getMessage()]
+    assert messages.count("envoy serves the newest certificate again") == 1
+    assert 1 <= messages.count("envoy serves another certificate") <= 2, "the serials changed once"
 
 
 async def test_envoy_is_asked_seldom_while_nothing_changes() -> None:
@@ -153,7 +153,7 @@ async def test_nothing_is_compared_where_nothing_can_be(how: str) -> None:
         assert served.trouble is None
 
 
-async def test_a_certificate_from_another_process_is_told_and_not_compared() -> None:
+async def test_a_certificate_from_another_process_is_reported_and_not_compared() -> None:
     envoy, clock = Envoy(), ManualClock()
     envoy.contexts = [context_of("0f")]
     async with compared(envoy, clock, foreign=True) as (served, _):
@@ -194,11 +194,11 @@ def with_mutual_tls() -> listener_pb2.Listener:
             "tls_certificate_sds_secret_configs": [{"name": "default", "sds_config": source}]
         },
     }
-    made = listener("web")
+    tls_listener = listener("web")
     json_format.ParseDict(
-        {"name": "tls", "typed_config": context}, made.filter_chains[0].transport_socket
+        {"name": "tls", "typed_config": context}, tls_listener.filter_chains[0].transport_socket
     )
-    return made
+    return tls_listener
 
 
 async def serial_shown_to_a_peer() -> int:

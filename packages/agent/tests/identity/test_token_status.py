@@ -20,7 +20,7 @@ def authority(path: Path | None) -> certclient.IstioCaConfig:
     return certclient.IstioCaConfig(address="x:1", root_certificate=None, token_path=path)
 
 
-async def test_a_tokens_fault_is_told_and_a_good_ones_is_none(tmp_path: Path) -> None:
+async def test_a_tokens_fault_is_reported_and_a_good_ones_is_none(tmp_path: Path) -> None:
     path = tmp_path / "token"
     assert await describe_token(authority(path)) == {"path": str(path), "fault": "does not exist"}
     for ends_in_s, fault in ((-720, "expired 12 min ago"), (3600, None)):

@@ -53,7 +53,7 @@ def test_every_scope_has_loggers_that_there_are() -> None:
             assert importlib.util.find_spec(name) is not None, (scope, name)
 
 
-async def test_levels_are_told_by_scope_before_the_agent_has_started() -> None:
+async def test_levels_are_reported_by_scope_before_the_agent_has_started() -> None:
     status, body = await ask("GET")
     levels = json.loads(body)
     assert status == 200
@@ -96,7 +96,7 @@ async def test_the_name_of_a_logger_is_a_scope() -> None:
         ("&".join("dns=debug" for _ in range(1000)), "Max number of fields exceeded"),
     ],
 )
-async def test_what_cannot_be_done_is_told_and_changes_nothing(query: str, words: str) -> None:
+async def test_what_cannot_be_done_is_reported_and_changes_nothing(query: str, words: str) -> None:
     status, body = await ask("POST", query)
     assert (status, words in body) == (400, True), body
     assert "debug" not in SCOPES.levels().values()

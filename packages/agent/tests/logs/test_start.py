@@ -27,17 +27,17 @@ def agent(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_istio_s_scopes_are_known_and_another_is_told_with_them(tmp_path: Path) -> None:
+def test_istio_s_scopes_are_known_and_another_is_reported_with_them(tmp_path: Path) -> None:
     levels = ",".join(f"{name}:debug" for name in ISTIO_SCOPES)
     done = agent(tmp_path, "--log_output_level", f"default:info,grpc:none,{levels},nothing:debug")
-    told = [line for line in done.stdout.splitlines() if "log scope" in line]
-    assert len(told) == 1, done.stdout
-    assert 'named="nothing"' in told[0]
-    assert all(f'"{name}"' in told[0] for name in ISTIO_SCOPES)
+    lines = [line for line in done.stdout.splitlines() if "log scope" in line]
+    assert len(lines) == 1, done.stdout
+    assert 'named="nothing"' in lines[0]
+    assert all(f'"{name}"' in lines[0] for name in ISTIO_SCOPES)
 
 
 @pytest.mark.parametrize("flag", ["--log_output_level", "--log_stacktrace_level"])
-def test_a_level_that_there_is_not_is_told_with_its_flag(tmp_path: Path, flag: str) -> None:
+def test_a_level_that_there_is_not_is_reported_with_its_flag(tmp_path: Path, flag: str) -> None:
     done = agent(tmp_path, flag, "dns:loud")
     assert done.returncode == 1
     assert done.stderr == (

@@ -66,7 +66,7 @@ async def test_a_workload_is_not_ready_before_its_first_certificate(
     certificates.request_renewal()
 
 
-async def test_a_lost_identity_is_told_with_the_reason_and_a_new_one_makes_ready_again(
+async def test_a_lost_identity_is_reported_with_the_reason_and_a_new_one_makes_ready_again(
     certificates: certclient.Certificates,
     authority: FakeAuthority,
     condition: Condition,

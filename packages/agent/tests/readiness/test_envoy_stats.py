@@ -3,7 +3,7 @@ from datetime import UTC, datetime
 import pytest
 
 import xds_proxy
-from mesh_agent.readiness._envoy import EnvoyHealth, judge
+from mesh_agent.readiness._envoy import EnvoyHealth, assess
 from mesh_protos import type_urls
 
 GOOD: dict[str, int | str] = {
@@ -31,7 +31,7 @@ RELAY = relay()
 
 
 def test_configured_and_live_is_good() -> None:
-    assert judge(EnvoyHealth(), GOOD, relay=RELAY) == (
+    assert assess(EnvoyHealth(), GOOD, relay=RELAY) == (
         EnvoyHealth(configured=True, live=True),
         None,
     )
@@ -61,13 +61,13 @@ def test_configured_and_live_is_good() -> None:
     ],
 )
 def test_each_fault_has_its_reason(change: dict[str, int | str], reason: str) -> None:
-    health, fault = judge(EnvoyHealth(), {**GOOD, **change}, relay=RELAY)
+    health, fault = assess(EnvoyHealth(), {**GOOD, **change}, relay=RELAY)
     assert not health.good
     assert fault is not None
     assert reason in fault
 
 
-def test_a_refusal_of_long_ago_is_not_told_as_one_of_now() -> None:
+def test_a_refusal_of_long_ago_is_not_reported_as_one_of_now() -> None:
     stats = {
         **GOOD,
         "cluster_manager.cds.update_rejected": 3,
@@ -75,14 +75,14 @@ def test_a_refusal_of_long_ago_is_not_told_as_one_of_now() -> None:
         "listener_manager.lds.update_rejected": 1,
     }
     pending = xds_proxy.TypeStatus(version="2", acked=False, nack=None, in_use=None, at=AT)
-    _, fault = judge(EnvoyHealth(), stats, relay=relay(LISTENER=pending))
+    _, fault = assess(EnvoyHealth(), stats, relay=relay(LISTENER=pending))
     assert fault == (
         "configuration not fully received from the control plane: there are no listeners (LDS) yet"
     )
     refused = xds_proxy.TypeStatus(
         version="2", acked=False, nack="bad\nlistener web", in_use=None, at=AT
     )
-    _, fault = judge(EnvoyHealth(), stats, relay=relay(LISTENER=refused))
+    _, fault = assess(EnvoyHealth(), stats, relay=relay(LISTENER=refused))
     assert fault == (
         "configuration received from the control plane, but rejected: "
         "listeners (LDS), version '2': bad listener web"
@@ -90,12 +90,12 @@ def test_a_refusal_of_long_ago_is_not_told_as_one_of_now() -> None:
 
 
 def test_no_stats_at_all_is_not_good() -> None:
-    health, fault = judge(EnvoyHealth(), {}, relay=RELAY)
+    health, fault = assess(EnvoyHealth(), {}, relay=RELAY)
     assert not health.good
     assert fault is not None
 
 
 def test_what_was_good_once_stays_good() -> None:
-    health, _ = judge(EnvoyHealth(), GOOD, relay=RELAY)
+    health, _ = assess(EnvoyHealth(), GOOD, relay=RELAY)
     draining = {**GOOD, "server.state": 1, "cluster_manager.cds.update_success": 0}
-    assert judge(health, draining, relay=RELAY) == (health, None)
+    assert assess(health, draining, relay=RELAY) == (health, None)

@@ -133,7 +133,7 @@ async def start(agent: RunningAgent) -> None:
 
 
 @DIALECTS
-async def test_a_refused_route_is_told_everywhere_and_keeps_no_other_away(
+async def test_a_refused_route_is_reported_everywhere_and_keeps_no_other_away(
     socket_dir: Path, envoy_binary: Path, record_property: Figure, *, delta: str
 ) -> None:
     async with running_agent(socket_dir, envoy_binary, ISTIO_DELTA_XDS=delta) as agent:
@@ -143,8 +143,8 @@ async def test_a_refused_route_is_told_everywhere_and_keeps_no_other_away(
 
         async def in_status() -> bool:
             types = (await agent.status())["xds"]["types"][type_urls.ROUTE]
-            told = [(each["name"], each["reason"]) for each in types.get("refused", ())]
-            return [name for name, _ in told] == ["middle"] and REASON in told[0][1]
+            refused = [(each["name"], each["reason"]) for each in types.get("refused", ())]
+            return [name for name, _ in refused] == ["middle"] and REASON in refused[0][1]
 
         async def in_metrics() -> bool:
             return await metric(agent, "mesh_agent_xds_resources_refused") == 1
@@ -183,7 +183,7 @@ async def test_a_refused_route_is_told_everywhere_and_keeps_no_other_away(
 
 
 @DIALECTS
-async def test_refused_endpoints_are_told_and_keep_no_others_away(
+async def test_refused_endpoints_are_reported_and_keep_no_others_away(
     socket_dir: Path, envoy_binary: Path, *, delta: str
 ) -> None:
     async with running_agent(socket_dir, envoy_binary, ISTIO_DELTA_XDS=delta) as agent:
@@ -193,10 +193,10 @@ async def test_refused_endpoints_are_told_and_keep_no_others_away(
         )
         await agent.until_ready_says(200, "malformed IP address: nonsense")
 
-        async def told() -> bool:
+        async def are_reported() -> bool:
             return "middle=malformed IP address" in await client_status(agent)
 
-        await until(told, what="the endpoints in CSDS")
+        await until(are_reported, what="the endpoints in CSDS")
         types = (await agent.status())["xds"]["types"][type_urls.ENDPOINT]
         assert [each["name"] for each in types["refused"]] == ["middle"]
         assert await answers(agent) == [201, 201, 201]

@@ -71,7 +71,7 @@ async def test_no_connection_is_refused_from_ready_on_even_if_envoy_is_killed_at
         writer.close()
 
 
-async def test_rejected_is_told_in_envoy_s_words(agent: RunningAgent) -> None:
+async def test_rejected_is_reported_in_envoy_s_words(agent: RunningAgent) -> None:
     await agent.plane.give(type_urls.CLUSTER, cluster("bad", type="LOGICAL_DNS"))
     await agent.until_ready_says(503, "but rejected: clusters (CDS), version '1': ")
     _, said = await agent.ask("/healthz/ready")
@@ -87,7 +87,7 @@ async def test_what_counts_is_now_and_not_what_was_refused_once(agent: RunningAg
     assert "rejected" not in (await agent.ask("/healthz/ready"))[1]
     await agent.plane.give(type_urls.LISTENER, listener("web"))
     await agent.until_ready_says(200, "")
-    # While the last good configuration serves, a refusal is told and the workload stays ready.
+    # While the last good configuration serves, a refusal is reported and the workload stays ready.
     await agent.plane.give(type_urls.CLUSTER, cluster("worse", type="LOGICAL_DNS"))
     await agent.until_ready_says(
         200, "configuration: refused, the last good one is in use: clusters (CDS), version '3': "
@@ -101,7 +101,7 @@ async def test_what_counts_is_now_and_not_what_was_refused_once(agent: RunningAg
     await until(gone, what="the refusal to be over")
 
 
-async def test_draining_is_told_and_the_workload_stays_ready(agent: RunningAgent) -> None:
+async def test_draining_is_reported_and_the_workload_stays_ready(agent: RunningAgent) -> None:
     await agent.plane.give_all(listener("web"))
     await agent.until_ready_says(200, "")
     assert (await agent.ask("/drain", "POST"))[0] == 200
@@ -146,7 +146,7 @@ async def test_a_gateway_without_a_listener_is_not_ready(
         await agent.until_ready_says(200, "gateway: it has no listener, and takes no requests")
 
 
-async def test_a_gateway_may_be_ready_without_a_listener_if_it_is_told_so(
+async def test_a_gateway_may_be_ready_without_a_listener_if_it_is_configured_so(
     socket_dir: Path, envoy_binary: Path
 ) -> None:
     async with running_agent(

@@ -28,12 +28,12 @@ async def until_warming(agent: RunningAgent, *names: str) -> None:
     """Wait until the status names these and no others."""
     seen: object = None
 
-    async def told() -> bool:
+    async def are_named() -> bool:
         nonlocal seen
         seen = envoy = (await agent.status())["envoy"]
         return (envoy.get("warming"), envoy.get("warming_clusters")) == (len(names), list(names))
 
-    await until(told, what=f"{names} in the status", seen=lambda: seen)
+    await until(are_named, what=f"{names} in the status", seen=lambda: seen)
 
 
 async def test_a_cluster_that_warms_is_named_by_readiness_and_status(
@@ -64,10 +64,10 @@ class Many:
 
 async def test_of_many_a_few_are_named_and_of_very_many_none() -> None:
     some, very_many = Many(30), Many(5000)
-    told = await warming_fault(some, {"cluster_manager.warming_clusters": 30})
-    assert told.endswith("c00008, c00009 and 20 more")
-    told = await warming_fault(very_many, {"cluster_manager.warming_clusters": 5000})
-    assert told == "5000 warming, without endpoints or a secret that they name"
+    fault = await warming_fault(some, {"cluster_manager.warming_clusters": 30})
+    assert fault.endswith("c00008, c00009 and 20 more")
+    fault = await warming_fault(very_many, {"cluster_manager.warming_clusters": 5000})
+    assert fault == "5000 warming, without endpoints or a secret that they name"
     assert (some.asked, very_many.asked) == (1, 0)
 
 

@@ -42,7 +42,7 @@ async def answer(answers: Answers, path: str = "/syncz", query: str = "") -> Res
     return reply
 
 
-async def test_json_of_the_control_plane_is_told_as_it_is() -> None:
+async def test_json_of_the_control_plane_is_shown_as_it_is() -> None:
     answers = Answers("istio.io/debug", b'{"a": [1]}')
     response = await answer(answers, "", "resourceName=syncz")
     assert answers.asked == [("istio.io/debug", ["syncz"])]
@@ -53,7 +53,7 @@ async def test_json_of_the_control_plane_is_told_as_it_is() -> None:
     }
 
 
-async def test_messages_that_are_known_are_told_as_json() -> None:
+async def test_messages_that_are_known_are_shown_as_json() -> None:
     config = csds_pb2.ClientConfig(client_scope="here")
     url = "type.googleapis.com/envoy.service.status.v3.ClientConfig"
     answers = Answers(url, config.SerializeToString())

@@ -50,7 +50,7 @@ def test_other_identifiers_give_no_reasons(identifier: str) -> None:
     assert "push_reasons" not in describe_type(delivered(identifier))
 
 
-def test_what_is_saved_is_told_by_type_as_json_can_hold_it() -> None:
+def test_what_is_saved_is_shown_by_type_as_json_can_hold_it() -> None:
     saved = SavedStatus(
         directory="/var/lib/mesh", types={"type.example/A": SavedType(count=2, bytes=70)}
     )

@@ -72,7 +72,7 @@ async def test_others_machines_are_refused(path: str, peer: str) -> None:
         assert parts.drained == 0
 
 
-async def test_wrong_methods_and_unknown_paths_are_told_what_is_right() -> None:
+async def test_wrong_methods_and_unknown_paths_are_answered_with_what_is_right() -> None:
     with stop_signals(signal.SIGUSR1) as stopping:
         parts = Parts(stopping)
         assert await parts.ask("GET", "/quitquitquit") == (405, "use POST\n")
@@ -145,7 +145,7 @@ async def test_what_only_envoy_can_do_is_not_done_without_one() -> None:
         )
 
 
-async def test_the_applications_probes_are_made_while_the_agent_starts() -> None:
+async def test_the_applications_probes_are_done_while_the_agent_starts() -> None:
     with stop_signals(signal.SIGUSR1) as stopping:
         parts = Parts(stopping, started=False)
         for path in ("/app-health/other/livez", "/app-lifecycle/web/prestopz"):
@@ -161,7 +161,7 @@ async def test_envoys_configuration_is_shown_to_this_machine() -> None:
         assert without == (404, "the agent runs no Envoy\n")
 
 
-async def test_profiles_of_go_are_told_not_to_exist() -> None:
+async def test_profiles_of_go_are_said_not_to_exist() -> None:
     with stop_signals(signal.SIGUSR1) as stopping:
         for path in ("/debug/pprof/", "/debug/pprof/profile"):
             status, text = await Parts(stopping).ask("GET", path)

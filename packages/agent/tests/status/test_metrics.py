@@ -86,7 +86,7 @@ def test_no_valid_certificate_is_an_outage_now(status: certclient.RotationStatus
     assert found["mesh_agent_seconds_until_outage{resource_name=default}"] == 0
 
 
-def test_the_stream_is_told_as_it_stands() -> None:
+def test_the_stream_is_reported_as_it_stands() -> None:
     def known(nack: str | None) -> xds_proxy.TypeStatus:
         return xds_proxy.TypeStatus(version="1", acked=nack is None, nack=nack, in_use="1", at=NOW)
 
@@ -174,7 +174,7 @@ def test_envoy_is_in_one_state() -> None:
     }
 
 
-def test_the_process_is_told_by_the_kernel() -> None:
+def test_the_process_is_reported_by_the_kernel() -> None:
     found = read(process_metrics.process_metrics(process_metrics.this_process()))
     assert found["istio_agent_process_resident_memory_bytes"] > 1_000_000
     assert found["istio_agent_process_cpu_seconds_total"] > 0

@@ -126,7 +126,7 @@ def client(certificates: Path, *, with_certificate: bool) -> ssl.SSLContext:
 
 
 @pytest.mark.usefixtures("proxy")
-async def test_metrics_are_told_to_callers_with_a_certificate_only(
+async def test_metrics_are_served_to_callers_with_a_certificate_only(
     certificates: Path,
 ) -> None:
     known = client(certificates, with_certificate=True)

@@ -49,8 +49,8 @@ async def test_a_web_page_commands_nothing_and_reads_nothing(headers: tuple[str,
                 *(("POST", each) for each in COMMANDS),
                 *(("GET", each) for each in PAGES),
             ):
-                status, told = await ask(port, method, path, *headers)
-                assert status == 403, f"{method} {path}: {told}"
+                status, body = await ask(port, method, path, *headers)
+                assert status == 403, f"{method} {path}: {body}"
             assert not stopping.requested
             assert parts.drained == 0
 

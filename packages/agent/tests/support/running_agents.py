@@ -186,12 +186,12 @@ class RunningAgent:
         """Wait for that answer to the platform's probe."""
         said = (0, "")
 
-        async def told() -> bool:
+        async def is_answered() -> bool:
             nonlocal said
             said = await self.ask("/healthz/ready")
             return said[0] == status and text in said[1]
 
-        await until(told, what=f"{status} {text!r} at /healthz/ready", seen=lambda: said)
+        await until(is_answered, what=f"{status} {text!r} at /healthz/ready", seen=lambda: said)
 
     async def status(self) -> Mapping[str, Any]:
         """Returns `/debug/status`, once the agent has started."""
@@ -203,8 +203,8 @@ class RunningAgent:
             return answer[0] == HTTPStatus.OK
 
         await until(started, what="the agent's start", seen=lambda: answer)
-        told: Mapping[str, Any] = json.loads(answer[1])
-        return told
+        document: Mapping[str, Any] = json.loads(answer[1])
+        return document
 
     async def renew(self, identity: SpiffeId = IDENTITY) -> None:
         """Replace the mounted certificate by a new one."""

@@ -45,13 +45,13 @@ async def post(
             answer = await reader.read()
         finally:
             writer.close()
-    head, _, told = answer.decode().partition("\r\n\r\n")
-    return int(head.split()[1]), json.loads(told) if told.startswith("{") else {}
+    head, _, text = answer.decode().partition("\r\n\r\n")
+    return int(head.split()[1]), json.loads(text) if text.startswith("{") else {}
 
 
 def described(server: TokenServer) -> tuple[object, ...]:
-    told = server.describe()
-    return tuple(told[name] for name in ("issued", "refused", "failed"))
+    counts = server.describe()
+    return tuple(counts[name] for name in ("issued", "refused", "failed"))
 
 
 async def test_a_token_is_exchanged_at_the_server_that_the_environment_names(
@@ -79,14 +79,14 @@ async def test_a_token_is_exchanged_at_the_server_that_the_environment_names(
             status, kept = await post(port, {}, path="/stsStatus", method="GET")
             assert status == HTTPStatus.OK
             assert described(server) == (1, 1, 0), "a look at the status is no exchange"
-            told = f"{server.describe()} {kept} {loaded}"
-            assert SECRET not in told
-            assert str(answer["access_token"]) not in told
+            shown = f"{server.describe()} {kept} {loaded}"
+            assert SECRET not in shown
+            assert str(answer["access_token"]) not in shown
         with pytest.raises(OSError, match="refused"):
             await post(port, FORM)
 
 
-async def test_an_authorization_server_that_is_not_there_is_told(
+async def test_an_authorization_server_that_is_not_there_is_reported(
     load: Load, free_port: Callable[[], int]
 ) -> None:
     loaded = load(
@@ -106,9 +106,9 @@ def test_without_a_port_nothing_is_read_and_nothing_loaded(load: Load) -> None:
 
 
 def problems(load: Load, environ: Mapping[str, str], **flags: object) -> tuple[str, ...]:
-    with pytest.raises(ConfigError) as told:
+    with pytest.raises(ConfigError) as raised:
         load(environ, **flags)
-    return told.value.problems
+    return raised.value.problems
 
 
 def test_a_port_without_a_server_is_one_clear_problem(load: Load) -> None:
@@ -133,7 +133,7 @@ def test_google_s_exchange_is_refused_with_what_to_do(load: Load) -> None:
         ),
     ],
 )
-def test_mistakes_about_the_server_are_told(
+def test_mistakes_about_the_server_are_reported(
     load: Load, environ: Mapping[str, str], said: str
 ) -> None:
     (problem,) = problems(load, environ, sts_port=15463)
@@ -141,12 +141,12 @@ def test_mistakes_about_the_server_are_told(
     assert problem.startswith("MESH_AGENT_STS_")
 
 
-def test_a_port_that_is_none_is_told(load: Load) -> None:
+def test_a_port_that_is_none_is_reported(load: Load) -> None:
     (problem,) = problems(load, {}, sts_port=70000)
     assert problem == "--stsPort is 70000, it must be a port, 1 to 65535"
 
 
-def made(environ: Mapping[str, str]) -> FakeExchanger:
+def fake_exchanger(environ: Mapping[str, str]) -> FakeExchanger:
     """A plugin of another package."""
     if "VAULT" not in environ:
         raise ValueError("VAULT is not set")
@@ -156,8 +156,8 @@ def made(environ: Mapping[str, str]) -> FakeExchanger:
 async def test_other_packages_offer_sources_of_tokens_by_name(
     load: Load, free_port: Callable[[], int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    entry = EntryPoint(name="Vault", value=f"{__name__}:made", group=config.GROUP)
-    sys.modules.setdefault(__name__, sys.modules[made.__module__])
+    entry = EntryPoint(name="Vault", value=f"{__name__}:fake_exchanger", group=config.GROUP)
+    sys.modules.setdefault(__name__, sys.modules[fake_exchanger.__module__])
     monkeypatch.setattr("importlib.metadata.entry_points", lambda **_: [entry])
     (problem,) = problems(load, {}, sts_port=(port := free_port()), token_manager_plugin="Vault")
     assert problem == "--tokenManagerPlugin Vault can't be used: VAULT is not set"
@@ -179,7 +179,7 @@ def test_the_port_is_of_this_machine_only(load: Load, bound: str, host: str) -> 
     assert loaded.token_exchange.host == host
 
 
-def test_the_control_plane_is_told_the_port(load: Load) -> None:
+def test_the_control_plane_is_sent_the_port(load: Load) -> None:
     loaded = load({"MESH_AGENT_STS_URL": "https://a/t"}, sts_port=15463)
     bootstrap = loaded.envoy.bootstrap
     assert not isinstance(bootstrap, Path)

@@ -40,7 +40,7 @@ class NotAuthenticated(CaError):
     """The caller could not be authenticated.
 
     The text is for the log, and may name other identities, keys and files. `public_reason` is the
-    part that the caller may be told, empty for nothing: only what follows from the credentials that
+    part that the caller may learn, empty for nothing: only what follows from the credentials that
     the caller has shown, so that its operator need not look into the control plane's log.
     """
 
@@ -50,7 +50,7 @@ class NotAuthenticated(CaError):
 
     @classmethod
     def public(cls, reason: str) -> "NotAuthenticated":
-        """Return an error of which the caller may be told the whole text."""
+        """Return an error of which the caller may learn the whole text."""
         return cls(reason, public_reason=reason)
 
     @property

@@ -32,7 +32,7 @@ def read_file(path: Path) -> bytes:
 
 
 def file_exists(path: Path) -> bool:
-    """Return whether there is anything at `path`; raises StorageError if that can't be told."""
+    """Return whether there is anything at `path`; raises StorageError if that can't be seen."""
     try:
         path.stat()
     except FileNotFoundError:

@@ -1,7 +1,7 @@
 """The authority's metrics, under the names istiod gives them where it has one.
 
 Those of istiod are gauges in form only: a Prometheus counter's name must end in `_total`, and
-dashboards made for istiod ask for the names without it.
+dashboards written for istiod ask for the names without it.
 """
 
 import time

@@ -101,7 +101,7 @@ def linter_that_knows_spiffe() -> ValidatorContainer:
 
 
 def findings(pem: bytes, by: ValidatorContainer | None = None) -> set[tuple[str, str]]:
-    """What a linter, the command's if not told, says at NOTICE or above: code and place."""
+    """What a linter, the command's by default, says at NOTICE or above: code and place."""
     document = loader.load_pem_certificate(pem.decode(), "certificate")
     return problems((by or linter()).validate(document.root))
 

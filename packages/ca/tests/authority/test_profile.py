@@ -55,7 +55,7 @@ def by_the_builder(
     *,
     named: bool,
 ) -> x509.Certificate:
-    """The same certificate made by cryptography's own builder."""
+    """The same certificate built by cryptography's own builder."""
     attributes = []
     if named and len(leaf.common_name) <= 64:
         attributes.append(x509.NameAttribute(NameOID.COMMON_NAME, leaf.common_name))
@@ -114,7 +114,7 @@ def test_leaf_is_to_the_byte_what_the_builder_makes(
     lifetime: timedelta,
 ) -> None:
     key, root = cached_key(issuer), root_of(issuer)
-    public_key = EncodedKey.of(subject.public_key())
+    public_key = EncodedKey.encode(subject.public_key())
     named = common_name is not None
     leaf = Leaf(
         names=x509.SubjectAlternativeName(alternative).public_bytes(),
@@ -143,7 +143,7 @@ def test_pem_is_as_others_write_it(issuer: KeyType) -> None:
     from cryptography.hazmat.primitives.serialization import Encoding
 
     key, root = cached_key(issuer), root_of(issuer)
-    public_key = EncodedKey.of(cached_key(KeyType.P256).public_key())
+    public_key = EncodedKey.encode(cached_key(KeyType.P256).public_key())
     leaf = Leaf(
         names=x509.SubjectAlternativeName([x509.DNSName("a.example")]).public_bytes(),
         common_name="",

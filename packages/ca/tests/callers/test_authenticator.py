@@ -121,7 +121,7 @@ async def test_first_authenticator_that_knows_the_caller_decides(
     )
 
 
-async def test_reasons_of_all_authenticators_are_told() -> None:
+async def test_reasons_of_all_authenticators_are_reported() -> None:
     both = FirstOf([ClientCertificateAuthenticator(), FixedAuthenticator()])
     with pytest.raises(NotAuthenticated, match=r"no client certificate; .* has no identities"):
         await both.authenticate(NOTHING)

@@ -257,7 +257,7 @@ async def test_token_of_our_token_issuer_is_accepted_until_it_expires(tmp_path: 
     now = [NOW]
     issuer = TokenIssuer(tmp_path / "tokens", ISSUER, clock=lambda: now[0])
     issuer.write_jwks(tmp_path / "jwks.json")
-    judge = JwtAuthenticator(
+    authenticating = JwtAuthenticator(
         ISSUER,
         ["istio-ca"],
         jwks=JwksSource(tmp_path / "jwks.json"),
@@ -265,11 +265,11 @@ async def test_token_of_our_token_issuer_is_accepted_until_it_expires(tmp_path: 
         clock=lambda: now[0],
     )
     token = issuer.issue("shop", "cart", "istio-ca", timedelta(minutes=5))
-    caller = await judge.authenticate(bearer(token))
+    caller = await authenticating.authenticate(bearer(token))
     assert caller.identities == ("spiffe://example.org/ns/shop/sa/cart",)
     now[0] += 300
     with pytest.raises(NotAuthenticated, match="expired"):
-        await judge.authenticate(bearer(token))
+        await authenticating.authenticate(bearer(token))
 
 
 TOKENS = [
@@ -298,7 +298,7 @@ async def test_remembering_tokens_changes_no_answer(
 ) -> None:
     keys, now = ChangingKeys(), [NOW]
 
-    def made(remembered_tokens: int) -> JwtAuthenticator:
+    def new_authenticator(remembered_tokens: int) -> JwtAuthenticator:
         return JwtAuthenticator(
             ISSUER,
             ["istio-ca"],
@@ -314,7 +314,7 @@ async def test_remembering_tokens_changes_no_answer(
         except NotAuthenticated as error:
             return str(error)
 
-    remembering, forgetful = made(remembered), made(0)
+    remembering, forgetful = new_authenticator(remembered), new_authenticator(0)
     for token, now[0], keys.trusted in steps:
         assert await answer(remembering, token) == await answer(forgetful, token)
 

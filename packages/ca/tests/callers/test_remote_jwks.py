@@ -130,7 +130,7 @@ async def test_known_id_is_answered_while_a_fetch_hangs() -> None:
     assert await hanging == ()
 
 
-async def test_without_any_keys_the_reason_is_told() -> None:
+async def test_without_any_keys_the_reason_is_reported() -> None:
     keys = remote(Somewhere({}), Monotonic())
     for _ in range(2):
         with pytest.raises(FetchError, match="answered with status 503"):
@@ -295,7 +295,7 @@ async def test_server_that_misbehaves_gives_no_keys(handler: Handler, reason: st
 
 
 @pytest.mark.parametrize("content", ["none here", "", "\n"])
-async def test_root_file_without_certificates_is_told(tmp_path: Path, content: str) -> None:
+async def test_root_file_without_certificates_is_reported(tmp_path: Path, content: str) -> None:
     (tmp_path / "root.pem").write_text(content)
     config = RemoteJwksConfig(url=URL, root_certificate=tmp_path / "root.pem")
     with pytest.raises(StorageError, match=r"root\.pem holds no readable PEM"):

@@ -168,7 +168,7 @@ def test_start_cut_short_before_the_key_was_written_begins_anew(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("missing", FILES)
-def test_missing_file_is_named_and_nothing_is_made_anew(missing: str, tmp_path: Path) -> None:
+def test_missing_file_is_named_and_nothing_is_created_anew(missing: str, tmp_path: Path) -> None:
     load(tmp_path / "ca")
     (tmp_path / "ca" / missing).unlink()
     with pytest.raises(StorageError, match=missing):

@@ -135,7 +135,7 @@ def test_replacement_of_a_replacement_keeps_every_root_that_is_needed() -> None:
     assert serials(files) == [70, 50]
 
 
-def test_lifetime_made_shorter_does_not_certify_for_ever() -> None:
+def test_lifetime_cut_shorter_does_not_certify_for_ever() -> None:
     policy = RootPolicy(lifetime=DAY, grace=1.0)
     files = dict(first())
     assert next_step(own(files), policy, now=BEGIN) is None
@@ -144,7 +144,7 @@ def test_lifetime_made_shorter_does_not_certify_for_ever() -> None:
 @pytest.mark.parametrize(
     "damaged", [b"", b"[]", b"{", b'{"version": 2}', b'{"version": 1}', b"[" * 9000]
 )
-def test_damaged_state_is_told(damaged: bytes) -> None:
+def test_damaged_state_is_reported(damaged: bytes) -> None:
     with pytest.raises(StorageError, match=r"own-root\.json is damaged"):
         RootState.from_json(damaged)
 
@@ -181,7 +181,7 @@ def test_root_that_signs_is_first_in_the_bundle_and_was_in_it_before(
             files.update(files_after(before, step, POLICY, now=now, serial=serial))
             after = own(files)
             assert after.bundle[0] == after.certificate
-            # A key that signs is one that everybody has been told of.
+            # A key that signs is one that everybody has been sent.
             keys = [root.public_key() for root in before.bundle]
             assert after.certificate.public_key() in keys
         if wanted and own(files).state.activate_at is None:

@@ -287,13 +287,13 @@ async def test_processes_that_share_a_directory_agree_on_each_change(
 
 
 def plugged_in(directory: Path, source: Path, clock: Clock) -> bytes:
-    """An operator's copy of an authority made elsewhere; its trust bundle."""
-    made = load(source, clock)
+    """An operator's copy of an authority generated elsewhere; its trust bundle."""
+    loaded = load(source, clock)
     directory.mkdir(exist_ok=True)
     for name in ("ca-cert.pem", "ca-key.pem", "cert-chain.pem", "root-cert.pem"):
         (directory / name).write_bytes((source / name).read_bytes())
     (directory / "ca-key.pem").chmod(0o600)
-    return made.root_pem
+    return loaded.root_pem
 
 
 async def test_plugged_in_authority_is_never_changed_by_us(

@@ -164,7 +164,7 @@ async def test_client_certificate_of_another_authority_does_not_get_in(
     assert code is grpc.StatusCode.UNAVAILABLE
 
 
-async def test_an_unauthenticated_caller_is_told_what_is_wrong_with_its_credentials(
+async def test_an_unauthenticated_caller_learns_what_is_wrong_with_its_credentials(
     serve: Serve,
     authority: Authority,
     authenticator: FirstOf,
@@ -193,7 +193,7 @@ async def test_an_unauthenticated_caller_is_told_what_is_wrong_with_its_credenti
     ]
 
 
-async def test_an_unauthenticated_caller_is_told_nothing_of_keys_files_and_other_names(
+async def test_an_unauthenticated_caller_learns_nothing_of_keys_files_and_other_names(
     serve: Serve, authority: Authority, tokens: TokenIssuer, tmp_path: Path
 ) -> None:
     secret = tmp_path / "secret-place.json"
@@ -223,7 +223,9 @@ async def test_plaintext_caller_is_not_authenticated(
     assert code is grpc.StatusCode.UNAUTHENTICATED
 
 
-async def test_requests_at_fault_are_told_what_is_wrong(serve: Serve, authority: Authority) -> None:
+async def test_requests_at_fault_are_answered_with_what_is_wrong(
+    serve: Serve, authority: Authority
+) -> None:
     handler = certificate_service(
         authority, FixedAuthenticator(CART), credentials_of=grpc_credentials
     )

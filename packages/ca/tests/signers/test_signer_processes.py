@@ -251,16 +251,16 @@ async def test_the_key_is_in_no_argument_environment_text_or_message(
     assert isinstance(secret, ec.EllipticCurvePrivateNumbers)
     key = secret.private_value.to_bytes(32, "big")
     assert key in installed.key  # so that it would be found
-    told = [repr(installed).encode(), str(installed).encode()]
+    texts = [repr(installed).encode(), str(installed).encode()]
     async with signer_processes(authority, count=1) as signers:
         await signers.sign(CSR, identities=[CART])
         (pid,) = signers.process_ids
-        told += [Path(f"/proc/{pid}/{name}").read_bytes() for name in ("cmdline", "environ")]
+        texts += [Path(f"/proc/{pid}/{name}").read_bytes() for name in ("cmdline", "environ")]
         os.kill(pid, signal.SIGKILL)
         await replaced(signers, (pid,))
-    told += [text.encode() for text in (caplog.text, *capfd.readouterr())]
+    texts += [text.encode() for text in (caplog.text, *capfd.readouterr())]
     for form in (key, key.hex().encode(), b64encode(installed.key), repr(key).encode()[2:-1]):
-        assert not [text for text in told if form in text]
+        assert not [text for text in texts if form in text]
 
 
 def test_a_signer_process_loads_neither_grpc_nor_what_serves() -> None:

@@ -93,7 +93,9 @@ class FakeAuthority:
         self._signers: tuple[_Signer, ...] = ()
         self._error: Callable[[], BaseException] | None = None
         self._fault: Fault | None = None
-        self._made: Callable[[x509.CertificateSigningRequest], tuple[bytes, ...]] | None = None
+        self._answer_chain: Callable[[x509.CertificateSigningRequest], tuple[bytes, ...]] | None = (
+            None
+        )
         self._hanging = False
         self._released = asyncio.Event()
 
@@ -104,7 +106,7 @@ class FakeAuthority:
 
     def answer(self) -> None:
         """Sign requests again, including the ones that hang."""
-        self._error = self._fault = self._made = None
+        self._error = self._fault = self._answer_chain = None
         self._hanging = False
         self._released.set()
 
@@ -123,7 +125,7 @@ class FakeAuthority:
     ) -> None:
         """Answer each request with the chain that `make` returns, PEM, leaf first and root last."""
         self.answer()
-        self._made = make
+        self._answer_chain = make
 
     def hang(self) -> None:
         """Leave requests without an answer until the next setter is called."""
@@ -164,8 +166,8 @@ class FakeAuthority:
             await self._released.wait()
         if self._error is not None:
             raise self._error()
-        if self._made is not None:
-            return self._made(csr)
+        if self._answer_chain is not None:
+            return self._answer_chain(csr)
         return self._chain(csr, self._lifetime or lifetime)
 
     def _chain(self, csr: x509.CertificateSigningRequest, lifetime: timedelta) -> tuple[bytes, ...]:

@@ -223,7 +223,7 @@ async def test_the_token_is_read_for_every_call(
 
 
 @pytest.mark.parametrize("is_root", [True, False])
-async def test_a_fifo_is_told_in_a_sentence(
+async def test_a_fifo_is_reported_in_a_sentence(
     plaintext: str, csr: bytes, tmp_path: Path, *, is_root: bool
 ) -> None:
     os.mkfifo(tmp_path / "fifo")
@@ -331,7 +331,7 @@ async def test_a_chain_without_a_root_is_refused(
         await signed_with(IstioCaConfig(address=plaintext, root_certificate=None), csr)
 
 
-async def test_a_wrong_token_is_told_and_the_certificate_stays(
+async def test_a_wrong_token_is_reported_and_the_certificate_stays(
     service: Service, plaintext: str, tmp_path: Path, config: RotationConfig
 ) -> None:
     (tmp_path / "token").write_text("right")
@@ -512,7 +512,7 @@ async def test_the_roots_of_the_machine_are_used_when_asked_for(
 ) -> None:
     async with serving(service, tls(self_signed(SERVER_NAME))) as address:
         config = IstioCaConfig(address=address, root_certificate=SYSTEM, server_name=SERVER_NAME)
-        # None of them vouches for our server; and where there are none at all, that is told.
+        # None of them vouches for our server; and where there are none at all, that is reported.
         with pytest.raises(AuthorityUnavailable):
             await signed_with(config, csr)
     assert service.requests == []

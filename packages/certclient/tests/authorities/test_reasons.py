@@ -210,7 +210,7 @@ asyncio.run(main(sys.argv[1]))
 
 
 @pytest.mark.parametrize("setup", ["", "logging.basicConfig()"])
-async def test_a_program_is_told_the_reason_with_logging_as_it_comes(
+async def test_a_program_sees_the_reason_with_logging_as_it_comes(
     setup: str, free_port: Callable[[], int]
 ) -> None:
     address = f"127.0.0.1:{free_port()}"

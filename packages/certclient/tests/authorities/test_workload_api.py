@@ -78,7 +78,7 @@ async def test_an_api_that_comes_later_or_goes_away_is_found_again(
                     break
 
 
-async def test_a_refusal_is_told_and_the_certificate_stays(address: str, issue: Issue) -> None:
+async def test_a_refusal_is_reported_and_the_certificate_stays(address: str, issue: Issue) -> None:
     config = WorkloadApiConfig(address=address, backoff=QUICK)
     async with (
         asyncio.timeout(60),

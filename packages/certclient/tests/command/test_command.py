@@ -198,7 +198,7 @@ async def test_get_that_is_stopped_says_so(tmp_path: Path) -> None:
         stderr=asyncio.subprocess.PIPE,
     )
     assert process.stderr is not None
-    await process.stderr.readline()  # it is up: it has told that the files are missing
+    await process.stderr.readline()  # it is up: it has logged that the files are missing
     process.send_signal(signal.SIGTERM)
     _, err = await process.communicate()
     assert process.returncode == 1
@@ -225,7 +225,7 @@ async def test_get_that_is_stopped_says_so(tmp_path: Path) -> None:
         (("--ca", "x:1", "--spiffe-id", CART, "--plaintext", "--header", "a"), "NAME=VALUE"),
     ],
 )
-async def test_wrong_options_are_told_in_a_sentence_and_exit_with_2(
+async def test_wrong_options_are_reported_in_a_sentence_and_exit_with_2(
     arguments: tuple[str, ...], sentence: str
 ) -> None:
     code, out, err = await run("get", *arguments, env={"SPIFFE_ENDPOINT_SOCKET": ""})
@@ -262,16 +262,16 @@ async def test_watch_sends_the_signal_to_the_process_of_the_pid_file(
     tmp_path: Path, issue: Issue
 ) -> None:
     write_files(OutputFilesConfig(directory=tmp_path), await issue())
-    told = asyncio.Event()
-    asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, told.set)
+    signalled = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, signalled.set)
     (tmp_path / "pid").write_text(f"{os.getpid()}\n")
     options = ("--signal", "USR1", "--pid-file", tmp_path / "pid")
     try:
         async with watching("--files", tmp_path, *options) as process:
             for _ in range(2):
                 await event(process, "certificate")
-                await told.wait()
-                told.clear()
+                await signalled.wait()
+                signalled.clear()
                 write_files(OutputFilesConfig(directory=tmp_path), await issue())
     finally:
         asyncio.get_running_loop().remove_signal_handler(signal.SIGUSR1)
@@ -285,7 +285,7 @@ async def test_watch_sends_the_signal_to_the_process_of_the_pid_file(
         (("--signal", "HUP", "--pid-file", "/no/such/pid"), "pid file /no/such/pid cannot be read"),
     ],
 )
-async def test_a_hook_that_fails_is_told_and_watch_goes_on(
+async def test_a_hook_that_fails_is_reported_and_watch_goes_on(
     tmp_path: Path, issue: Issue, options: tuple[str, ...], reason: str
 ) -> None:
     write_files(OutputFilesConfig(directory=tmp_path), await issue())
@@ -333,7 +333,7 @@ def test_the_files_of_a_directory_have_istios_names(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-async def test_get_says_at_once_that_the_authority_is_not_there_unless_told_to_wait(
+async def test_get_says_at_once_that_the_authority_is_not_there_unless_asked_to_wait(
     free_port: Callable[..., int],
 ) -> None:
     address = f"127.0.0.1:{free_port('127.0.0.1')}"
@@ -376,7 +376,7 @@ async def test_version_and_examples_are_shown() -> None:
     assert (await run())[1] == (await run("--help"))[1]
 
 
-async def test_the_manual_and_completion_are_made_of_the_options(tmp_path: Path) -> None:
+async def test_the_manual_and_completion_are_generated_from_the_options(tmp_path: Path) -> None:
     code, out, err = await run("completion", "bash")
     assert (code, err) == (0, "")
     assert "--workload-api" in out

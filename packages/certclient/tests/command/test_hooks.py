@@ -54,11 +54,11 @@ async def test_a_command_that_takes_too_long_is_ended_with_all_it_started(
 ) -> None:
     config = HookConfig(command=session(fifo), timeout_s=0.5)
     reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
-    with os.fdopen(reader) as told:
+    with os.fdopen(reader) as output:
         with pytest.raises(HookFailed, match=r"still running after 0\.5 s and was ended"):
             await run_hooks(config, await issue(), directory=None)
         os.set_blocking(reader, True)
-        await asyncio.to_thread(told.read)  # ends when the last process of the session has
+        await asyncio.to_thread(output.read)  # ends when the last process of the session has
 
 
 @pytest.mark.parametrize("cancellations", [1, 2])
@@ -69,14 +69,14 @@ async def test_a_cancelled_command_leaves_nothing(
     config = HookConfig(command=session(fifo, stubborn=cancellations == 2))
     certificate = await issue()
     hook = asyncio.create_task(run_hooks(config, certificate, directory=None))
-    with await asyncio.to_thread(fifo.open) as told:
-        assert await asyncio.to_thread(told.readline) == "up\n"
+    with await asyncio.to_thread(fifo.open) as output:
+        assert await asyncio.to_thread(output.readline) == "up\n"
         for _ in range(cancellations):
             hook.cancel()
             await asyncio.sleep(0)
         with pytest.raises(asyncio.CancelledError):
             await hook
-        assert await asyncio.to_thread(told.read) == ""
+        assert await asyncio.to_thread(output.read) == ""
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ async def test_a_command_that_fails_says_how(issue: Issue, script: str, how: str
 
 
 @pytest.mark.slow
-async def test_a_pid_file_that_cannot_be_read_is_told_and_holds_up_nothing(
+async def test_a_pid_file_that_cannot_be_read_is_reported_and_holds_up_nothing(
     issue: Issue, fifo: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "mount").mkdir()

@@ -187,19 +187,19 @@ async def test_a_known_key_is_in_no_log_repr_output_argument_or_core_file(
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
             )
-            told: list[bytes] = []
+            outputs: list[bytes] = []
             try:
                 assert process.stdout is not None
                 assert process.stderr is not None
-                told.append(await process.stdout.readline())
-                told.append(await process.stderr.readuntil(b"CERTCLIENT_SERIAL="))
+                outputs.append(await process.stdout.readline())
+                outputs.append(await process.stderr.readuntil(b"CERTCLIENT_SERIAL="))
                 files = [Path(f"/proc/{process.pid}/{name}") for name in ("cmdline", "environ")]
                 seen += [file.read_text() for file in files]
                 assert core_limit(process.pid) == "0"
             finally:
                 process.terminate()
-                told += await process.communicate()
-            seen += [text.decode() for text in told]
+                outputs += await process.communicate()
+            seen += [text.decode() for text in outputs]
             keys.append((output / "key.pem").read_bytes())
     seen += [f"{record.getMessage()} {vars(record)}" for record in caplog.records]
     assert len(set(keys)) == 4

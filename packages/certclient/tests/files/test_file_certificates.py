@@ -26,10 +26,10 @@ from x509_chains import (
     Edit,
     alternative_names,
     authority,
+    chain_with,
     extension,
     fields,
     further_name,
-    made_chain,
     permitted,
     purposes,
     signed,
@@ -145,7 +145,7 @@ def test_a_pair_in_files(name: str) -> None:
     assert certificate.trust_bundle_pem == chain.roots_pem
 
 
-async def test_a_bad_pair_leaves_the_old_one_and_is_told(tmp_path: Path) -> None:
+async def test_a_bad_pair_leaves_the_old_one_and_is_reported(tmp_path: Path) -> None:
     good = chain_of(Row(leaf=(fields(serial=1),), pair=TAKEN))
     bad = chain_of(Row(leaf=(fields(serial=2), purposes(Use.CLIENT_AUTH)), pair=TAKEN))
     better = chain_of(Row(leaf=(fields(serial=3),), pair=TAKEN))
@@ -166,7 +166,7 @@ async def test_a_bad_pair_leaves_the_old_one_and_is_told(tmp_path: Path) -> None
 async def test_a_root_that_is_taken_away_is_no_longer_trusted_though_we_lead_to_it(
     tmp_path: Path,
 ) -> None:
-    """Somebody had a reason; that our own certificate is not renewed yet is told."""
+    """Somebody had a reason; that our own certificate is not renewed yet is reported."""
     first = chain_of(Row(pair=TAKEN))
     other = replace(first, roots=(signed(authority("newer root")),))
     put(tmp_path, first)
@@ -187,7 +187,7 @@ async def test_a_root_that_is_taken_away_is_no_longer_trusted_though_we_lead_to_
 
 
 def chain_of(row: Row) -> Chain:
-    return made_chain(
+    return chain_with(
         (URI(str(SPIFFE_ID)),),
         leaf=row.leaf,
         intermediate=row.intermediate,
@@ -213,8 +213,8 @@ def serial_of(certificates: Certificates) -> int | None:
 
 
 async def error_is(certificates: Certificates, wanted: str | None) -> None:
-    """Wait until the files' trouble, or its end, is told."""
+    """Wait until the files' trouble, or its end, is logged."""
     async for status in certificates.statuses():
-        told = status.last_error
-        if told == wanted or (wanted is not None and told is not None and wanted in told):
+        error = status.last_error
+        if error == wanted or (wanted is not None and error is not None and wanted in error):
             return

@@ -177,7 +177,7 @@ async def test_links_to_links_are_followed_at_every_step(tmp_path: Path, issue: 
         await pair_is(secrets, replaced)
 
 
-async def test_a_directory_that_is_deleted_and_made_again_is_followed(
+async def test_a_directory_that_is_deleted_and_created_again_is_followed(
     tmp_path: Path, issue: Issue
 ) -> None:
     directory = tmp_path / "deep" / "certs"
@@ -225,26 +225,26 @@ async def looked_again(secrets: FileSecrets) -> None:
 
 
 @asynccontextmanager
-async def told_from_now_on(secrets: FileSecrets) -> AsyncIterator[list[frozenset[str]]]:
-    """Gather what a subscriber is told after it was told what there is."""
-    told: list[frozenset[str]] = []
+async def changes_from_now_on(secrets: FileSecrets) -> AsyncIterator[list[frozenset[str]]]:
+    """Gather what a subscriber is sent after what there is at first."""
+    collected: list[frozenset[str]] = []
     changes = secrets.changes()
     await anext(changes)
 
     async def gather() -> None:
         while True:
-            told.append(await anext(changes))
+            collected.append(await anext(changes))
 
     task = asyncio.create_task(gather())
     try:
-        yield told
+        yield collected
     finally:
         task.cancel()
         await asyncio.wait([task])
 
 
 @pytest.mark.parametrize("named_by", ["default", "file-cert"])
-async def test_a_changed_pair_is_told_once_and_a_changed_key_alone_is_not(
+async def test_a_changed_pair_is_reported_once_and_a_changed_key_alone_is_not(
     tmp_path: Path, issue: Issue, named_by: str
 ) -> None:
     """Under the workload's name, and under one that names files."""
@@ -255,15 +255,15 @@ async def test_a_changed_pair_is_told_once_and_a_changed_key_alone_is_not(
         name, directory = "default", tmp_path
     async with following(tmp_path) as secrets:
         await secrets.fetch(name)
-        async with told_from_now_on(secrets) as told:
+        async with changes_from_now_on(secrets) as names_changed:
             new = await issue()
             by_rename(directory / KEY, new.private_key_pem)
             await error_is(secrets, "not the key of the certificate", name)
-            assert told == []
+            assert names_changed == []
             by_rename(directory / CHAIN, new.chain_pem)
             await pair_is(secrets, new, name)
             await looked_again(secrets)
-            assert told == [{name}]
+            assert names_changed == [{name}]
 
 
 def link_alone(base: Path) -> Replacement:
@@ -339,7 +339,7 @@ def deleted_files(base: Path) -> Replacement:
 
 
 def deleted_directory(base: Path) -> Replacement:
-    """Their directory is removed and made again."""
+    """Their directory is removed and created again."""
 
     def replace(certificate: Certificate, number: int) -> None:
         del number
@@ -361,19 +361,19 @@ def deleted_directory(base: Path) -> Replacement:
         deleted_directory,
     ],
 )
-async def test_however_files_are_exchanged_each_time_is_told_once_and_the_next_is_seen(
+async def test_however_files_are_exchanged_each_time_is_reported_once_and_the_next_is_seen(
     tmp_path: Path, issue: Issue, layout: Callable[[Path], Replacement]
 ) -> None:
     replace = layout(tmp_path)
     replace(await issue(), 0)
     async with following(tmp_path / "certs") as secrets:
         await secrets.fetch("default")
-        async with told_from_now_on(secrets) as told:
+        async with changes_from_now_on(secrets) as names_changed:
             for number in range(1, 4):
                 replace(new := await issue(), number)
                 await pair_is(secrets, new)
                 await looked_again(secrets)
-                assert told == [{"default"}] * number
+                assert names_changed == [{"default"}] * number
 
 
 async def test_bogus_content_is_an_error_that_names_the_files_and_the_old_pair_stays(
@@ -437,14 +437,14 @@ async def test_the_roots_of_the_machine_are_served_from_the_first_place_that_has
         assert roots.roots_pem == (tmp_path / "ca.pem").read_bytes()
 
 
-async def test_a_machine_without_roots_is_told(tmp_path: Path) -> None:
+async def test_a_machine_without_roots_is_reported(tmp_path: Path) -> None:
     config = FileSecretsConfig(system_root_paths=(tmp_path / "nowhere.pem",))
     async with asyncio.timeout(60), file_secrets(config) as secrets:
         with pytest.raises(SourceUnavailable, match=r"nowhere.pem does not exist"):
             await secrets.fetch("file-root:system")
 
 
-async def test_a_name_that_no_file_stands_behind_is_told(tmp_path: Path) -> None:
+async def test_a_name_that_no_file_stands_behind_is_reported(tmp_path: Path) -> None:
     async with following(tmp_path) as secrets:
         for name in ("kubernetes://secret", "nonsense", "file-cert:only-one", "file-root:", ""):
             assert secrets.get(name) is None
@@ -605,7 +605,9 @@ def test_mounted_certificates_are_found_only_when_all_three_files_are_there(
 
 
 @pytest.mark.parametrize("odd", [CHAIN, KEY, ROOT])
-async def test_a_fifo_is_told_and_holds_up_nothing(tmp_path: Path, issue: Issue, odd: str) -> None:
+async def test_a_fifo_is_reported_and_holds_up_nothing(
+    tmp_path: Path, issue: Issue, odd: str
+) -> None:
     put(tmp_path, first := await issue())
     put(tmp_path / "other", await issue())
     async with following(tmp_path) as secrets:
@@ -622,7 +624,7 @@ async def test_a_fifo_is_told_and_holds_up_nothing(tmp_path: Path, issue: Issue,
         await secrets.fetch(f"file-root:{tmp_path / 'other' / ROOT}")
 
 
-async def test_a_mount_that_hangs_is_told_and_holds_up_no_other_secret(
+async def test_a_mount_that_hangs_is_reported_and_holds_up_no_other_secret(
     tmp_path: Path, issue: Issue
 ) -> None:
     threads = set(threading.enumerate())

@@ -105,7 +105,7 @@ async def test_files_follow_the_rotation_with_no_other_subscriber(
             await wait_until(clock, partial(is_on_disk, tmp_path, expected))
 
 
-async def test_what_cannot_be_written_is_told_and_tried_again(
+async def test_what_cannot_be_written_is_reported_and_tried_again(
     certificates: Certificates,
     clock: ManualClock,
     tmp_path: Path,
@@ -179,7 +179,7 @@ async def test_on_a_disk_with_room_for_a_part_the_files_stay_a_pair_until_there_
             disk.make_writable()
 
 
-async def test_an_output_directory_whose_mount_hangs_is_told_and_written_once_it_answers(
+async def test_an_output_directory_whose_mount_hangs_is_reported_and_written_once_it_answers(
     certificates: Certificates,
     certificate: Certificate,
     clock: ManualClock,
@@ -193,7 +193,7 @@ async def test_an_output_directory_whose_mount_hangs_is_told_and_written_once_it
         async with output_files(OutputFilesConfig(directory=directory), certificates, clock=clock):
             await until(
                 lambda: "certificate files not written, trying again" in caplog.messages,
-                what="the failure is told",
+                what="the failure is reported",
             )
     assert "its file system did not answer" in str(getattr(caplog.records[-1], "reason", ""))
     for each in set(threading.enumerate()) - threads:

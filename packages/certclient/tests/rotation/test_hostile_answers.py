@@ -26,7 +26,7 @@ from certclient.testing import FakeAuthority, Fault, fake_istio_ca
 from certclient.x509._acceptance import accept
 from certclient.x509._keys import signing_request
 from mesh_lifecycle.testing import ManualClock
-from x509_chains import SPIFFE_ID, Chain, further_name, made_chain, permitted
+from x509_chains import SPIFFE_ID, Chain, chain_with, further_name, permitted
 
 URI = x509.UniformResourceIdentifier(str(SPIFFE_ID))
 GUARD_S = 120
@@ -34,7 +34,7 @@ GUARD_S = 120
 
 @cache
 def good() -> Chain:
-    return made_chain((URI,))
+    return chain_with((URI,))
 
 
 def taken_or_refused(answer: tuple[bytes, ...]) -> bool:
@@ -160,7 +160,7 @@ def test_what_is_too_much_is_refused_before_it_is_parsed(name: str) -> None:
 def test_names_without_number_against_constraints_without_number_are_refused() -> None:
     """OpenSSL compares each with each, and stops at a million."""
     names = [x509.DNSName(f"{number}.example") for number in range(3_000)]
-    chain = made_chain(
+    chain = chain_with(
         (URI,), leaf=[further_name(each) for each in names[:1_500]], root=[permitted(*names)]
     )
     key = chain.key
@@ -205,7 +205,7 @@ async def test_20_megabytes_are_not_even_read_from_the_connection(
                 await client.sign(signing_request(key, SPIFFE_ID), lifetime=timedelta(hours=1))
 
 
-async def test_a_bad_answer_is_told_in_status_and_log_and_the_next_good_one_is_taken(
+async def test_a_bad_answer_is_reported_in_status_and_log_and_the_next_good_one_is_taken(
     config: RotationConfig,
     authority: FakeAuthority,
     clock: ManualClock,

@@ -1,4 +1,4 @@
-"""Rotation against a clock that the tests turn and an authority that does as it is told."""
+"""Rotation against a clock that the tests turn and an authority that does as they say."""
 
 import asyncio
 import errno
@@ -54,17 +54,17 @@ async def certificates(
 
 @asynccontextmanager
 async def collecting(certificates: Certificates) -> AsyncIterator[list[Certificate | None]]:
-    """Gather everything a subscriber is told."""
-    told: list[Certificate | None] = []
+    """Gather everything a subscriber is sent."""
+    collected: list[Certificate | None] = []
 
     async def collect() -> None:
         changes = certificates.changes()
         while True:
-            told.append(await anext(changes))
+            collected.append(await anext(changes))
 
     task = asyncio.create_task(collect())
     try:
-        yield told
+        yield collected
     finally:
         task.cancel()
         await asyncio.wait([task])
@@ -78,12 +78,12 @@ def gaps(authority: FakeAuthority) -> Iterator[float]:
 async def test_the_certificate_is_renewed_at_half_life_with_a_fresh_key(
     certificates: Certificates, authority: FakeAuthority, clock: ManualClock
 ) -> None:
-    async with collecting(certificates) as told:
+    async with collecting(certificates) as collected:
         await clock.advance(HALF - 5)
         assert len(authority.requests) == 1
         await clock.advance(10)
         assert len(authority.requests) == 2
-        first, second = told
+        first, second = collected
     assert first is not None
     assert second is not None
     assert second is certificates.latest
@@ -168,12 +168,12 @@ async def test_a_failed_renewal_keeps_the_old_certificate(
 async def test_a_wrong_answer_never_reaches_subscribers(
     fault: Fault, certificates: Certificates, authority: FakeAuthority, clock: ManualClock
 ) -> None:
-    async with collecting(certificates) as told:
+    async with collecting(certificates) as collected:
         authority.answer_wrongly(fault)
         with pytest.raises(RenewalFailed):
             await certificates.renew()
         await clock.advance(HALF + 100)
-        assert told == [certificates.latest]
+        assert collected == [certificates.latest]
 
 
 @pytest.mark.parametrize("error", [away, denied])
@@ -194,21 +194,21 @@ async def test_an_unrenewed_certificate_is_withdrawn_at_its_end(
     clock: ManualClock,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async with collecting(certificates) as told:
+    async with collecting(certificates) as collected:
         authority.fail(away)
         await clock.advance(LIFETIME_S - 1)
-        assert told == [certificates.latest]
+        assert collected == [certificates.latest]
         await clock.advance(2)
-        assert told[1:] == [None]
-        assert certificates.status.certificate is told[-1]
+        assert collected[1:] == [None]
+        assert certificates.status.certificate is collected[-1]
         assert [r.levelno for r in caplog.records if "expired" in r.message] == [logging.ERROR]
 
         await clock.advance(600)
         authority.answer()
         await clock.advance(5)
         assert certificates.latest is not None
-        assert told[-1] is certificates.latest
-        assert len(told) == 3
+        assert collected[-1] is certificates.latest
+        assert len(collected) == 3
 
 
 async def test_a_hanging_authority_cannot_keep_an_expired_certificate_in_use(
@@ -361,7 +361,7 @@ async def test_a_bug_in_the_authority_does_not_end_rotation(
         assert certificates.latest is not None
 
 
-async def test_a_machine_without_file_descriptors_is_told_in_one_line(
+async def test_a_machine_without_file_descriptors_is_logged_in_one_line(
     config: RotationConfig,
     authority: FakeAuthority,
     clock: ManualClock,

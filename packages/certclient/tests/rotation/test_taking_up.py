@@ -92,7 +92,7 @@ async def run(
     return EarlierRun(first=certificate, config=config, authority=authority, clock=clock, file=file)
 
 
-async def told(certificates: Certificates) -> str:
+async def refusal(certificates: Certificates) -> str:
     """Wait for the reason why the certificate of an earlier run is not used, and return it."""
     await until(lambda: certificates.status.not_taken_up, what="a refusal")
     assert certificates.latest is None
@@ -159,7 +159,7 @@ async def test_nothing_stored_is_no_fault(
 async def test_an_expired_one_is_refused(run: EarlierRun, caplog: pytest.LogCaptureFixture) -> None:
     await run.clock.advance(3700)
     async with run.again() as certificates:
-        assert "expired" in await told(certificates)
+        assert "expired" in await refusal(certificates)
     assert any(
         each.levelno == logging.WARNING and "earlier run is not used" in each.message
         for each in caplog.records
@@ -169,13 +169,13 @@ async def test_an_expired_one_is_refused(run: EarlierRun, caplog: pytest.LogCapt
 async def test_one_of_another_workload_is_refused(run: EarlierRun) -> None:
     other = replace(run.config, spiffe_id=SpiffeId.parse("spiffe://cluster.local/ns/shop/sa/other"))
     async with run.again(other) as certificates:
-        assert "spiffe://cluster.local/ns/shop/sa/cart" in await told(certificates)
+        assert "spiffe://cluster.local/ns/shop/sa/cart" in await refusal(certificates)
 
 
 async def test_one_with_another_type_of_key_is_refused(run: EarlierRun) -> None:
     other = replace(run.config, key_type=KeyType.P384)
     async with run.again(other) as certificates:
-        said = await told(certificates)
+        said = await refusal(certificates)
         assert said == "its key is of type p256, and p384 is wanted now"
 
 
@@ -194,21 +194,21 @@ async def test_a_key_of_another_certificate_is_refused(run: EarlierRun) -> None:
     await run.file.store(replace(run.first, private_key_pem=other.private_key_pem))
     run.authority.fail(lambda: AuthorityUnavailable("away"))
     async with run.again() as certificates:
-        assert "is for another key than ours" in await told(certificates)
+        assert "is for another key than ours" in await refusal(certificates)
 
 
 async def test_one_that_leads_to_other_roots_is_refused(run: EarlierRun) -> None:
     run.authority.change_root()
     await run.file.store(replace(run.first, trust_bundle_pem=run.authority.root_pem))
     async with run.again() as certificates:
-        await told(certificates)
+        await refusal(certificates)
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"format": 1}', b"\xff", b"[" * 100_000])
 async def test_a_damaged_file_is_refused(run: EarlierRun, content: bytes) -> None:
     run.file.path.write_bytes(content)
     async with run.again() as certificates:
-        assert await told(certificates) == f"{run.file.path} is damaged or cut short"
+        assert await refusal(certificates) == f"{run.file.path} is damaged or cut short"
 
 
 async def test_a_file_that_is_cut_short_or_has_one_bit_flipped_is_refused(
@@ -222,7 +222,7 @@ async def test_a_file_that_is_cut_short_or_has_one_bit_flipped_is_refused(
         ):
             run.file.path.write_bytes(damaged)
             async with run.again() as certificates:
-                await told(certificates)
+                await refusal(certificates)
 
 
 @given(content=st.binary(max_size=200) | st.dictionaries(st.text(), st.text()).map(json.dumps))
@@ -241,16 +241,16 @@ async def test_a_file_that_others_may_read_a_link_and_a_fifo_are_refused(
 ) -> None:
     run.file.path.chmod(0o640)
     async with run.again() as certificates:
-        assert "has mode 640, it must be 600" in await told(certificates)
+        assert "has mode 640, it must be 600" in await refusal(certificates)
     run.file.path.chmod(0o600)
     moved = run.file.path.rename(tmp_path / "moved")
     run.file.path.symlink_to(moved)
     async with run.again() as certificates:
-        assert await told(certificates) == f"{run.file.path} is a link"
+        assert await refusal(certificates) == f"{run.file.path} is a link"
     run.file.path.unlink()
     os.mkfifo(run.file.path, 0o600)
     async with run.again() as certificates:
-        assert await told(certificates) == f"{run.file.path} is no regular file"
+        assert await refusal(certificates) == f"{run.file.path} is no regular file"
 
 
 async def test_the_file_is_closed_to_others_and_hides_its_key(run: EarlierRun) -> None:
@@ -300,6 +300,6 @@ async def test_output_files_that_another_user_may_write_or_that_are_gone_are_not
     (output.directory / "root-cert.pem").chmod(0o620)
     earlier = OutputFiles(output, is_current=True)
     async with run.again(earlier=earlier) as certificates:
-        assert "has mode 620" in await told(certificates)
+        assert "has mode 620" in await refusal(certificates)
     (output.directory / "root-cert.pem").unlink()
     assert await earlier.fetch() is None

@@ -27,7 +27,7 @@ Extension = tuple[x509.ExtensionType, bool]
 
 @dataclass(frozen=True, kw_only=True)
 class Cert:
-    """One certificate as it is to be made; days are counted from now."""
+    """One certificate as it is to be issued; days are counted from now."""
 
     subject: str
     key: str = "p256"
@@ -43,8 +43,8 @@ class Cert:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Made:
-    """A certificate that was made, and its key."""
+class Issued:
+    """A certificate that was issued, and its key."""
 
     cert: Cert
     der: bytes
@@ -55,8 +55,8 @@ class Made:
 class Chain:
     """What an authority answers, or a server presents."""
 
-    issued: tuple[Made, ...]
-    roots: tuple[Made, ...]
+    issued: tuple[Issued, ...]
+    roots: tuple[Issued, ...]
 
     @property
     def key(self) -> Key:
@@ -86,17 +86,17 @@ Arrange = Callable[["Parts"], Chain]
 
 @dataclass(frozen=True, kw_only=True)
 class Parts:
-    """The three certificates of a chain, and what can be made with the keys of two of them."""
+    """The three certificates of a chain, and what can be signed with the keys of two of them."""
 
-    root: Made
-    intermediate: Made
-    leaf: Made
+    root: Issued
+    intermediate: Issued
+    leaf: Issued
 
-    def chain(self, *issued: Made, roots: Iterable[Made] | None = None) -> Chain:
+    def chain(self, *issued: Issued, roots: Iterable[Issued] | None = None) -> Chain:
         return Chain(issued=issued, roots=tuple(roots) if roots is not None else (self.root,))
 
 
-def made_chain(
+def chain_with(
     names: Names,
     *,
     leaf: Iterable[Edit] = (),
@@ -105,14 +105,14 @@ def made_chain(
     arranged: Arrange | None = None,
 ) -> Chain:
     """Make a chain that is good but for the edits; names: the leaf's alternative names."""
-    made_root = signed(_edited(authority("root"), root))
-    made_intermediate = signed(_edited(authority("intermediate"), intermediate), by=made_root)
+    issued_root = signed(_edited(authority("root"), root))
+    issued_intermediate = signed(_edited(authority("intermediate"), intermediate), by=issued_root)
     good = Cert(subject="", extensions=_leaf_extensions(names))
-    made_leaf = signed(_edited(good, leaf), by=made_intermediate)
-    parts = Parts(root=made_root, intermediate=made_intermediate, leaf=made_leaf)
+    issued_leaf = signed(_edited(good, leaf), by=issued_intermediate)
+    parts = Parts(root=issued_root, intermediate=issued_intermediate, leaf=issued_leaf)
     if arranged is not None:
         return arranged(parts)
-    return parts.chain(made_leaf, made_intermediate)
+    return parts.chain(issued_leaf, issued_intermediate)
 
 
 def authority(name: str) -> Cert:
@@ -127,7 +127,7 @@ def authority(name: str) -> Cert:
     )
 
 
-def signed(cert: Cert, *, by: Made | None = None) -> Made:
+def signed(cert: Cert, *, by: Issued | None = None) -> Issued:
     """Make a certificate; without an issuer it is self-signed."""
     key = _key(cert.key, cert.subject)
     signer = by.key if by is not None else key
@@ -153,10 +153,10 @@ def signed(cert: Cert, *, by: Made | None = None) -> Made:
     if cert.damaged:
         signature[-1] ^= 1
     der = _sequence(to_sign, algorithm, _tlv(0x03, b"\0" + bytes(signature)))
-    return Made(cert=cert, der=der, key=key)
+    return Issued(cert=cert, der=der, key=key)
 
 
-def revocation_list(issuer: Made, *serials: int) -> x509.CertificateRevocationList:
+def revocation_list(issuer: Issued, *serials: int) -> x509.CertificateRevocationList:
     """Make a revocation list of these serials."""
     now = datetime.now(UTC)
     builder = (

@@ -230,8 +230,8 @@ def test_a_host_name_is_checked_if_a_client_wants_it(contexts: Contexts) -> None
     with pytest.raises(ssl.SSLCertVerificationError, match="Hostname mismatch"):
         shake(contexts)
     client.hostname_checks_common_name = False
-    made = client.wrap_bio(ssl.MemoryBIO(), ssl.MemoryBIO(), server_hostname="x")
-    assert made.context.hostname_checks_common_name is False
+    connection = client.wrap_bio(ssl.MemoryBIO(), ssl.MemoryBIO(), server_hostname="x")
+    assert connection.context.hostname_checks_common_name is False
     with pytest.raises(InvalidConfig, match="a client has no host name"):
         server.check_hostname = True
 

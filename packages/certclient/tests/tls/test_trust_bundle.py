@@ -59,7 +59,7 @@ async def test_anchors_are_published_at_once_and_a_renewal_is_asked_for(
         assert roots_of(third) == roots_of(second)
 
 
-async def test_an_anchor_that_is_no_ca_is_left_out_and_told(
+async def test_an_anchor_that_is_no_ca_is_left_out_and_reported(
     config: RotationConfig, real_authority: FakeAuthority, caplog: pytest.LogCaptureFixture
 ) -> None:
     other = FakeAuthority()

@@ -158,7 +158,7 @@ async def test_a_version_that_no_certificate_has_is_refused(
         accept((damaged, *rest), key=key, spiffe_id=spiffe_id, now=moment(clock))
 
 
-async def test_roots_that_are_none_are_left_out_of_the_bundle_and_told(
+async def test_roots_that_are_none_are_left_out_of_the_bundle_and_reported(
     spiffe_id: SpiffeId,
     authority: FakeAuthority,
     clock: ManualClock,

@@ -36,12 +36,12 @@ from x509_chains import (
     Parts,
     alternative_names,
     authority,
+    chain_with,
     excluded,
     extension,
     fields,
     further_name,
     garbled,
-    made_chain,
     permitted,
     purposes,
     repeated,
@@ -88,7 +88,7 @@ class Row:
     server: str | None
 
     def chain(self, *names: x509.GeneralName) -> Chain:
-        return made_chain(
+        return chain_with(
             names,
             leaf=self.leaf,
             intermediate=self.intermediate,

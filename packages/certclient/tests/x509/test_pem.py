@@ -22,7 +22,7 @@ from certclient.x509._pem import (
     read_revocation_lists,
     read_roots,
 )
-from x509_chains import made_chain
+from x509_chains import chain_with
 
 Issue = Callable[[], Awaitable[Certificate]]
 NOW = datetime.now(UTC)
@@ -186,7 +186,7 @@ def test_a_bundle_with_one_bad_root_gives_the_good_ones(bad: bytes) -> None:
 
 
 def test_a_certificate_that_is_no_ca_is_a_root_only_where_a_file_pins_it() -> None:
-    chain = made_chain((x509.DNSName("pinned.test"),))
+    chain = chain_with((x509.DNSName("pinned.test"),))
     pem, good = (
         x509.load_der_x509_certificate(each.der).public_bytes(Encoding.PEM)
         for each in (chain.issued[0], chain.roots[0])

@@ -1,7 +1,7 @@
 """The manner of a command: exit statuses, errors in one sentence, completion, manual pages.
 
-Commands made with typer have `mesh_command_line.typer_application`, which needs the extra
-`typer`. `exit_status`, `program_of_parser` and the documents serve commands made with argparse.
+Commands written with typer have `mesh_command_line.typer_application`, which needs the extra
+`typer`. `exit_status`, `program_of_parser` and the documents serve commands written with argparse.
 Importing this package loads nothing heavy.
 """
 
@@ -28,7 +28,7 @@ __all__ = [
     "exit_status",
     "say",
     "span",
-    # options and help of commands made with typer
+    # options and help of commands written with typer
     "Form",
     "examples",
     # flags of other programs

@@ -1,4 +1,4 @@
-"""Commands made with typer: what all of them have, and how they are run."""
+"""Commands written with typer: what all of them have, and how they are run."""
 
 import re
 from collections.abc import Callable, Sequence

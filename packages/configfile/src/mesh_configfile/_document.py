@@ -22,8 +22,8 @@ class Document:
         self._lines = lines
 
     @classmethod
-    def of(cls, value: Value, *, file: str) -> "Document":
-        """Make a document of a value that was in no file: all of it is on line 0.
+    def from_value(cls, value: Value, *, file: str) -> "Document":
+        """Return the document of a value that was in no file: all of it is on line 0.
 
         file: what problems call the place that it is from.
         """

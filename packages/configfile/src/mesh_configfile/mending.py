@@ -1,9 +1,9 @@
 """Takes the mistakes out of data, so that what is right beside them can be judged at once.
 
-Data that has not the shape of a msgspec type is made the nearest that has: what can't be read is
+Data that has not the shape of a msgspec type becomes the nearest that has: what can't be read is
 left out, or, where a value has to be, has one that means nothing. Where it has the shape and a
 field is wrong all the same, that field is left out. The paths of all such are kept: nothing that is
-found at them is to be told.
+found at them is to be reported.
 
 Items of lists that are left out move those after them, so paths in what is left are not those of
 the document: `restored` makes the one of the other.
@@ -26,7 +26,7 @@ __all__ = ["Mended", "Reduced", "mended", "restored", "touches"]
 _FILLER = "unread"
 """A text in the place of one that has to be; it is a name and a host."""
 _MOST_DEEP = 8
-"""Of values that are made up: a type whose required fields hold it again has none."""
+"""Of values that are filled in: a type whose required fields hold it again has none."""
 
 
 class Mended(NamedTuple):
@@ -46,14 +46,14 @@ def mended(value: Value, shape: type[msgspec.Struct], path: FieldPath = ()) -> M
     """Return data of the type that is near the given; None if that is no mapping.
 
     path: of the data. A misspelt field or choice counts as the one that is meant, a value that
-    can't be read as none, and where one has to be it is made up.
+    can't be read as none, and where one has to be it is filled in.
     """
     mending = _Mending()
     try:
-        made = mending.mend(value, type_info(shape), path)
+        mended_value = mending.mend(value, type_info(shape), path)
     except _UnmendableError:
         return None
-    return Mended(made, tuple(mending.unread), tuple(mending.values))
+    return Mended(mended_value, tuple(mending.unread), tuple(mending.values))
 
 
 class _UnmendableError(Exception):
@@ -99,41 +99,41 @@ class _Mending:
         self, value: dict[str, Value], wanted: inspect.StructType, path: FieldPath
     ) -> Value:
         fields = {each.encode_name: each for each in wanted.fields}
-        made: dict[str, Value] = {}
+        kept: dict[str, Value] = {}
         for key, inner in value.items():
             name = key
             if key not in fields:
                 if not wanted.forbid_unknown_fields:
-                    made[key] = inner
+                    kept[key] = inner
                     continue
                 # What is misspelt is judged as what is meant: others may refer to it.
                 self.unread.append((*path, key))
                 meant = nearest(key, fields)
-                if meant is None or meant in value or meant in made:
+                if meant is None or meant in value or meant in kept:
                     continue
                 name = meant
                 self.unread.append((*path, name))
             field = fields[name]
             try:
-                made[name] = self._fitting(inner, field.type, (*path, key))
+                kept[name] = self._fitting(inner, field.type, (*path, key))
             except _UnmendableError:
                 self.unread.append((*path, key))
                 if field.required:
-                    made[name] = _filler(field.type)
+                    kept[name] = _filler(field.type)
         for name, field in fields.items():
-            if field.required and name not in made:
+            if field.required and name not in kept:
                 self.unread.append((*path, name))
-                made[name] = _filler(field.type)
-        return made
+                kept[name] = _filler(field.type)
+        return kept
 
     def _mapping(self, value: dict[str, Value], item: inspect.Type, path: FieldPath) -> Value:
-        made: dict[str, Value] = {}
+        items: dict[str, Value] = {}
         for key, inner in value.items():
             try:
-                made[key] = self._fitting(inner, item, (*path, key))
+                items[key] = self._fitting(inner, item, (*path, key))
             except _UnmendableError:
                 self.unread.append((*path, key))
-        return made
+        return items
 
     def _item(self, value: Value, wanted: inspect.Type, path: FieldPath) -> Value:
         """Return an item of a list: none is left out, as that would move the others."""
@@ -183,7 +183,7 @@ def touches(path: FieldPath, unread: Iterable[FieldPath]) -> bool:
 def restored(path: FieldPath, left_out: Sequence[FieldPath]) -> FieldPath:
     """Return the path in the document of a field of what is left; left_out: the items that are not.
 
-    Shorter paths come first: those of lists in other lists are told by the document's indices.
+    Shorter paths come first: those of lists in other lists are found by the document's indices.
     """
     for each in sorted(left_out, key=lambda each: (len(each), each[-1])):
         at = len(each) - 1

@@ -1,7 +1,7 @@
 """Reads a configuration as the server would, and judges it, for people who write it.
 
 All mistakes are found in one round: of an object with mistakes, what is right is judged with the
-others, so that each field and each reference is told beside each other, and none twice.
+others, so that each field and each reference is reported beside each other, and none twice.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -101,10 +101,10 @@ def check_configuration(
     trust_domain: str = "cluster.local",
     domain: str = "cluster.local",
 ) -> Checked:
-    """Read a configuration once and judge it.
+    """Read a configuration once and review it.
 
     beside: files and directories of the same mesh, whose objects count and are not reviewed.
-    strict_namespaces: as if a namespace governed its own hosts alone.
+    strict_namespaces: as if the rules for a host were those of its own namespace alone.
     interception: how traffic comes to the proxies; None: as the mesh config says, else by iptables.
     against: what a proxy has, to be compared with what it would be given. Raises
     `NotComparableError`. trust_domain: unless the mesh config says another.
@@ -139,14 +139,14 @@ def check_configuration(
         "".join(each.unreadable for each in (*contents, *further)),
         domain,
     )
-    untold = {_field(each.at) for each in named if undecided.has(each)}
+    unreported = {_field(each.at) for each in named if undecided.has(each)}
     unjudged: set[tuple[str, int, str]] = set()
     found: Iterable[Problem] = findings.problems
     if not model.services:
-        unjudged = {_field(each.at) for each in named if each.sort is Sort.SERVICE} - untold
+        unjudged = {_field(each.at) for each in named if each.sort is Sort.SERVICE} - unreported
         found = {*found, *missing_subsets(model)}
-    left = untold | unjudged
-    unreachable = tuple(sorted(each for each in own.of(found) if _field(each) not in left))
+    left = unreported | unjudged
+    unreachable = tuple(sorted(each for each in own.reportable(found) if _field(each) not in left))
     documents = [each for content in (*contents, *further) for each in content.documents]
     manifests = review_manifests(documents, root_namespace=model.mesh_config.root_namespace)
     pods = manifests.pods
@@ -155,7 +155,7 @@ def check_configuration(
     # What was not read may be the labels, or what an endpoint is found by.
     is_whole = not any(each.unread for each in whole.snapshot.objects)
     subsets = empty_subsets(model, pods) if is_whole else ()
-    of_mesh = own.of(
+    of_mesh = own.reportable(
         (
             *model.warnings,
             *findings.warnings,
@@ -171,9 +171,9 @@ def check_configuration(
         problems=tuple(sorted({*load.problems, *whole.duplicates})),
         unreachable=unreachable,
         missing=_at(named, unreachable),
-        notes=tuple(dict.fromkeys((*load.snapshot.notes, *own.of(whole.snapshot.notes)))),
+        notes=tuple(dict.fromkeys((*load.snapshot.notes, *own.reportable(whole.snapshot.notes)))),
         warnings=(*(each for content in contents for each in content.warnings), *of_mesh),
-        hints=tuple(sorted(own.of((*advice.hints, *manifests.hints)))),
+        hints=tuple(sorted(own.reportable((*advice.hints, *manifests.hints)))),
         objects_at=tuple(sorted(_places(contents))),
         unjudged=len(unjudged),
         different=_different(model, against, domain) if against is not None else None,
@@ -181,7 +181,7 @@ def check_configuration(
 
 
 class _Own:
-    """Leaves out what is told of other files, and what follows from a mistake that is told."""
+    """Leaves out problems of other files, and those that follow from a mistake that is reported."""
 
     def __init__(self, files: frozenset[str], objects: Iterable[ConfigObject]) -> None:
         self._files = files
@@ -190,8 +190,8 @@ class _Own:
             if each.unread:
                 self._objects.setdefault(each.file, []).append(each)
 
-    def of(self, problems: Iterable[Problem]) -> Iterator[Problem]:
-        """Yield the problems that are to be told."""
+    def reportable(self, problems: Iterable[Problem]) -> Iterator[Problem]:
+        """Yield the problems that are to be reported."""
         for each in problems:
             if self.has(each):
                 yield each

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from istio_config.addresses import is_host, split_host_port
-from istio_settings import Told
+from istio_settings import SettingWithoutEffect
 from mesh_address_guard import (
     THIS_MACHINE,
     AddressGuard,
@@ -28,7 +28,7 @@ from mesh_discovery.settings._connections import (
 )
 from mesh_discovery.settings._reader import Reader
 from mesh_discovery.settings._tokens import TokenRule, read_tokens
-from mesh_discovery.settings._told import settings_told
+from mesh_discovery.settings._without_effect import settings_without_effect
 from mesh_identity import InvalidSpiffeId, checked_trust_domain
 from mesh_lifecycle import check_fields
 from mesh_listening import GRPC_LIMITS, HTTP_LIMITS, ConnectionLimits
@@ -93,7 +93,7 @@ class DiscoveryConfig:
     mesh_config: Path | None = None
     mesh_networks: Path | None = None
     ca_dir: Path
-    """Made with a new root when it is empty: back it up, or every agent must be told a new one."""
+    """Created with a new root when it is empty: back it up, or every agent needs a new one."""
     tokens: TokenRule | None = None
     """None: only client certificates of our CA prove an identity."""
     http: Address | None = None
@@ -157,7 +157,7 @@ class DiscoveryConfig:
     """Further names on the certificate of the secure port."""
     signs_certificates: bool = True
     """Whether workloads get certificates here."""
-    told: tuple[Told, ...] = ()
+    without_effect: tuple[SettingWithoutEffect, ...] = ()
     """The settings that were given and have no effect, to be logged."""
 
     def __post_init__(self) -> None:
@@ -203,7 +203,7 @@ class Flags:
 def read_config(flags: Flags, environ: Mapping[str, str]) -> DiscoveryConfig:
     """Make settings of flags and environment; raises `SettingsError` with every mistake."""
     reader = _Reader(environ)
-    told, refused = settings_told(flags.passed, environ)
+    without_effect, refused = settings_without_effect(flags.passed, environ)
     reader.problems += refused
     default = reader.duration("DEFAULT_WORKLOAD_CERT_TTL", 24 * 3600)
     longest = reader.duration("MAX_WORKLOAD_CERT_TTL", 90 * 86400)
@@ -260,7 +260,7 @@ def read_config(flags: Flags, environ: Mapping[str, str]) -> DiscoveryConfig:
         debug_namespaces=reader.names("DEBUG_ENDPOINT_AUTH_ALLOWED_NAMESPACES"),
         custom_hosts=reader.hosts("ISTIOD_CUSTOM_HOST"),
         signs_certificates=reader.flag("ENABLE_CA_SERVER", default=True),
-        told=told,
+        without_effect=without_effect,
     )
     if config.plaintext_secrets and not config.believe_plaintext:
         reader.problems.append(

@@ -70,7 +70,7 @@ async def running(
         pages = DebugPages(
             store,
             configuration.sources.objects,
-            clients=lambda: server.clients(),  # noqa: PLW0108  the server is made below
+            clients=lambda: server.clients(),  # noqa: PLW0108  the server is created below
             domain_suffix=config.domain,
             plaintext_secrets=config.plaintext_secrets,
             believe_plaintext=config.believe_plaintext,

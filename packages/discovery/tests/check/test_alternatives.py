@@ -47,7 +47,7 @@ async def test_alternatives_are_no_duplicates_of_each_other(tmp_path: Path) -> N
     assert "2 objects in 2 files are good" in output
 
 
-async def test_each_folder_is_told_what_is_wrong_in_it(tmp_path: Path) -> None:
+async def test_each_folder_is_reported_with_what_is_wrong_in_it(tmp_path: Path) -> None:
     directory = mesh(tmp_path, one="reviews", two="nowhere")
 
     code, output = await check(tmp_path, directory, "--each")
@@ -57,7 +57,7 @@ async def test_each_folder_is_told_what_is_wrong_in_it(tmp_path: Path) -> None:
     assert "one/route.yaml" not in output
 
 
-async def test_mistakes_in_files_common_to_all_are_told_once(tmp_path: Path) -> None:
+async def test_mistakes_in_files_common_to_all_are_reported_once(tmp_path: Path) -> None:
     directory = mesh(tmp_path, one="reviews", two="reviews")
     (directory / "service.yaml").write_text(SERVICE.replace("80", "99999"))
 

@@ -1,4 +1,4 @@
-"""Findings that are the like of Istio's bear its code, stand at their line, and no others are told.
+"""Findings that are the like of Istio's bear its code and stand at their line; there are no others.
 
 In each file of `codes` the lines with findings end with `#!` and their codes; `-`: it has none.
 """
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mesh_discovery._check import check_configuration
-from mesh_discovery._told_findings import findings_of
+from mesh_discovery._findings_output import findings_of
 
 CODES = Path(__file__).parent / "codes"
 _MARKED = re.compile(r"#!((?: IST\d{4}| -)+)$")
@@ -31,7 +31,7 @@ def test_lines_with_a_mark_have_its_code_and_others_have_no_finding(
     (tmp_path / file.name).write_text(file.read_text())
 
     checked = check_configuration(tmp_path)
-    told = [each for each in findings_of(checked) if each.rule != "mesh-note"]
+    findings = [each for each in findings_of(checked) if each.rule != "mesh-note"]
 
-    assert {(each.line, each.code) for each in told} == marked(file), told
-    assert file.stem in {each.code for each in told}
+    assert {(each.line, each.code) for each in findings} == marked(file), findings
+    assert file.stem in {each.code for each in findings}

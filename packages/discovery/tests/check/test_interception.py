@@ -40,7 +40,7 @@ def test_what_needs_redirected_traffic_is_right(
     assert check_configuration(config_dir, interception=mode).unreachable == ()
 
 
-def test_it_is_told_where_the_mesh_config_or_the_caller_says_none(config_dir: Path) -> None:
+def test_it_is_reported_where_the_mesh_config_or_the_caller_says_none(config_dir: Path) -> None:
     (config_dir / "mesh.yaml").write_text(ENTRY)
     by_caller = check_configuration(config_dir, interception=InterceptionMode.NONE)
     (config_dir / "config.yaml").write_text(NONE)

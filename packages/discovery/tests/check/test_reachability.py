@@ -1,4 +1,4 @@
-"""What is configured and not reached is told, with the place of the one that loses."""
+"""What is configured and not reached is reported, with the place of the one that loses."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -26,7 +26,7 @@ def static(host: str, ports: str, further: str = "resolution: STATIC") -> str:
 
 
 @pytest.fixture
-def told(config_dir: Path) -> Check:
+def findings(config_dir: Path) -> Check:
     """Check some documents; return what is said of them, without the directory."""
 
     def check(**documents: str) -> Sequence[str]:
@@ -39,8 +39,8 @@ def told(config_dir: Path) -> Check:
     return check
 
 
-def test_what_is_reached_is_not_told(told: Check) -> None:
-    assert not told(
+def test_what_is_reached_is_not_reported(findings: Check) -> None:
+    assert not findings(
         a=entry("a", static("a.test", HTTP)),
         b=entry("b", static("b.test", HTTP)),
         c=entry("c", static("c.test", TCP)),
@@ -50,8 +50,8 @@ def test_what_is_reached_is_not_told(told: Check) -> None:
     )
 
 
-def test_a_host_of_two_services_is_told_where_it_stands_again(told: Check) -> None:
-    assert told(
+def test_a_host_of_two_services_is_reported_where_it_stands_again(findings: Check) -> None:
+    assert findings(
         a=entry("a", static("web.test", HTTP)),
         b=entry(
             "b", static("b.test, Web.test", HTTP, "resolution: DNS, ~endpoints: [{address: c.d}]")
@@ -65,13 +65,15 @@ def test_a_host_of_two_services_is_told_where_it_stands_again(told: Check) -> No
     ]
 
 
-def test_services_of_one_host_that_are_alike_are_one_service(told: Check) -> None:
-    assert not told(a=entry("a", static("web.test", HTTP)), b=entry("b", static("Web.test", HTTP)))
+def test_services_of_one_host_that_are_alike_are_one_service(findings: Check) -> None:
+    assert not findings(
+        a=entry("a", static("web.test", HTTP)), b=entry("b", static("Web.test", HTTP))
+    )
 
 
-def test_a_port_that_only_an_unlike_service_of_the_host_has_is_told(told: Check) -> None:
+def test_a_port_that_only_an_unlike_service_of_the_host_has_is_reported(findings: Check) -> None:
     second = static("web.test", HTTP.replace("80", "81"), "resolution: STATIC, ~exportTo: [.]")
-    (problem,) = told(a=entry("a", static("web.test", HTTP)), b=entry("b", second))
+    (problem,) = findings(a=entry("a", static("web.test", HTTP)), b=entry("b", second))
 
     assert problem == (
         'b.yaml:6: spec.ports[0]: "web.test" is served by ServiceEntry default/a (a.yaml:1), which '
@@ -80,12 +82,12 @@ def test_a_port_that_only_an_unlike_service_of_the_host_has_is_told(told: Check)
     )
 
 
-def test_a_kubernetes_service_comes_before_a_service_entry_of_its_host(told: Check) -> None:
+def test_a_kubernetes_service_comes_before_a_service_entry_of_its_host(findings: Check) -> None:
     service = (
         "apiVersion: v1\nkind: Service\nmetadata: {name: web, creationTimestamp: '2026-01-02'}\n"
         "spec: {clusterIP: 10.9.0.1, ports: [{port: 80, name: http}]}\n"
     )
-    (problem,) = told(a=entry("a", static("web.default.svc.cluster.local", HTTP)), b=service)
+    (problem,) = findings(a=entry("a", static("web.default.svc.cluster.local", HTTP)), b=service)
 
     assert problem.startswith(
         'a.yaml:5: spec.hosts[0]: "web.default.svc.cluster.local" is served by Service default/web '
@@ -93,25 +95,27 @@ def test_a_kubernetes_service_comes_before_a_service_entry_of_its_host(told: Che
     )
 
 
-def test_a_host_of_two_namespaces_is_told_if_a_third_sees_both(told: Check) -> None:
+def test_a_host_of_two_namespaces_is_reported_if_a_third_sees_both(findings: Check) -> None:
     one = entry("a", static("web.test", HTTP), namespace="one")
-    (problem,) = told(a=one, b=entry("b", static("web.test", HTTP), namespace="two"))
+    (problem,) = findings(a=one, b=entry("b", static("web.test", HTTP), namespace="two"))
 
     assert problem.startswith(
         'b.yaml:5: spec.hosts[0]: "web.test" is served by ServiceEntry one/a (a.yaml:1), too'
     )
     own = static("web.test", HTTP, 'resolution: STATIC, ~exportTo: ["."]')
-    assert not told(a=one, b=entry("b", own, namespace="two"))
+    assert not findings(a=one, b=entry("b", own, namespace="two"))
 
 
 @pytest.mark.parametrize(
     ("first", "second"), [(TCP, TCP), (HTTP, TCP.replace("5432", "80")), (TCP, HTTP)]
 )
-def test_a_port_of_two_services_is_told_unless_both_are_http(
-    first: str, second: str, told: Check
+def test_a_port_of_two_services_is_reported_unless_both_are_http(
+    first: str, second: str, findings: Check
 ) -> None:
     second = second.replace("80", "5432") if "5432" in first else second
-    (problem,) = told(a=entry("a", static("a.test", first)), b=entry("b", static("b.test", second)))
+    (problem,) = findings(
+        a=entry("a", static("a.test", first)), b=entry("b", static("b.test", second))
+    )
 
     number = 5432 if "5432" in first else 80
     assert problem.startswith(
@@ -120,28 +124,28 @@ def test_a_port_of_two_services_is_told_unless_both_are_http(
     )
 
 
-def test_a_port_of_services_that_no_one_sees_together_is_not_told(told: Check) -> None:
+def test_a_port_of_services_that_no_one_sees_together_is_not_reported(findings: Check) -> None:
     private = 'resolution: STATIC, ~exportTo: ["."]'
 
-    assert not told(
+    assert not findings(
         a=entry("a", static("a.test", TCP, private), namespace="one"),
         b=entry("b", static("b.test", TCP, private), namespace="two"),
     )
-    assert len(told(c=entry("c", static("c.test", TCP), namespace="three"))) == 1
+    assert len(findings(c=entry("c", static("c.test", TCP), namespace="three"))) == 1
 
 
-def test_a_virtual_address_of_two_services_is_told(told: Check) -> None:
+def test_a_virtual_address_of_two_services_is_reported(findings: Check) -> None:
     virtual = "resolution: STATIC, ~addresses: [10.9.0.1]"
 
-    (problem,) = told(
+    (problem,) = findings(
         a=entry("a", static("a.test", TCP, virtual)), b=entry("b", static("b.test", TCP, virtual))
     )
 
     assert "10.9.0.1 port 5432 belongs to ServiceEntry default/a" in problem
 
 
-def test_the_http_proxys_port_is_not_a_services(told: Check) -> None:
-    (problem,) = told(
+def test_the_http_proxys_port_is_not_a_services(findings: Check) -> None:
+    (problem,) = findings(
         mesh="apiVersion: mesh.istio.io/v1alpha1\nkind: MeshConfig\nspec: {proxyHttpPort: 5432}\n",
         a=entry("a", static("a.test", TCP)),
     )
@@ -149,8 +153,8 @@ def test_the_http_proxys_port_is_not_a_services(told: Check) -> None:
     assert problem.startswith("a.yaml:6: spec.ports[0]: 5432 is mesh config's proxyHttpPort")
 
 
-def test_resolution_none_is_told_since_nothing_is_intercepted(told: Check) -> None:
-    (given, left_out) = told(
+def test_resolution_none_is_reported_since_nothing_is_intercepted(findings: Check) -> None:
+    (given, left_out) = findings(
         a=entry("a", static("a.test", HTTP, "resolution: NONE")),
         b=entry("b", static("b.test", HTTP, "location: MESH_EXTERNAL")),
     )
@@ -159,19 +163,19 @@ def test_resolution_none_is_told_since_nothing_is_intercepted(told: Check) -> No
     assert left_out.startswith("b.yaml:4: spec.resolution: NONE leads to")
 
 
-def test_udp_ports_are_told(told: Check) -> None:
+def test_udp_ports_are_reported(findings: Check) -> None:
     ports = (
         "ports: [{number: 80, name: http, protocol: HTTP}, "
         "{number: 53, name: udp-dns, protocol: UDP}]"
     )
 
-    assert told(a=entry("a", static("a.test", ports))) == [
+    assert findings(a=entry("a", static("a.test", ports))) == [
         "a.yaml:6: spec.ports[1]: UDP is not carried: nothing listens on 53"
     ]
 
 
-def test_a_virtual_address_that_several_proxies_of_this_machine_want_is_told(
-    told: Check,
+def test_a_virtual_address_that_several_proxies_of_this_machine_want_is_reported(
+    findings: Check,
 ) -> None:
     def workload(name: str, address: str) -> str:
         return entry(
@@ -183,8 +187,8 @@ def test_a_virtual_address_that_several_proxies_of_this_machine_want_is_told(
     one, two = workload("one", "127.1.1.1"), workload("two", "127.1.2.1")
     db = entry("db", static("db.test", TCP, "resolution: STATIC, ~addresses: [10.9.0.1]"))
 
-    assert not told(one=one, db=db)
-    (problem,) = told(two=two)
+    assert not findings(one=one, db=db)
+    (problem,) = findings(two=two)
     assert problem.startswith(
         "db.yaml:8: spec.addresses: 10.9.0.1 port 5432 is wanted by 2 proxies of one machine "
         "(127.1.1.1, 127.1.2.1), and only one of them can listen there"
@@ -215,14 +219,14 @@ LABELLED = "resolution: STATIC, ~endpoints: [{address: 10.0.0.1, labels: {app: w
 
 
 def test_a_route_to_an_alias_is_one_to_its_target_and_a_rule_for_it_has_no_effect(
-    told: Check,
+    findings: Check,
 ) -> None:
     service = entry("web", static("web.test", HTTP, LABELLED))
 
-    assert not told(
+    assert not findings(
         web=service, alias=ALIAS, rule=RULE.format(name="r", host="web.test"), vs=TO_ALIAS
     )
-    assert told(rule=RULE.format(name="r", host="old")) == [
+    assert findings(rule=RULE.format(name="r", host="old")) == [
         (
             "rule.yaml:4: spec.host: old.default.svc.cluster.local stands for web.test, as a "
             "service of type ExternalName does: it has no effect; name that host"

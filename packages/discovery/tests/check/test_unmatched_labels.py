@@ -1,4 +1,4 @@
-"""Rules for labels that nothing has are told by the control plane that runs, and by `check`."""
+"""Rules for labels that nothing has are reported by the control plane that runs, and by `check`."""
 
 from pathlib import Path
 
@@ -39,7 +39,7 @@ spec:
   hosts: [prices.shop.svc.cluster.local]
   http: [{route: [{destination: {host: prices.shop.svc.cluster.local, subset: new}}]}]
 """
-TOLD = [
+MESSAGES = [
     (
         "no workload that is known in namespace shop has the labels app=pricez: "
         "it holds for none of them"
@@ -57,7 +57,7 @@ def of_file(directory: Path, app: str, version: str) -> Facts:
     return Facts(snapshot=ConfigLoader(directory, keep_lines=True).load().snapshot)
 
 
-def test_labels_that_nothing_has_are_told_until_something_has_them(tmp_path: Path) -> None:
+def test_labels_that_nothing_has_are_reported_until_something_has_them(tmp_path: Path) -> None:
     store = ConfigStore(
         of_file(tmp_path, "pricez", "v2"),
         metrics=Metrics(CollectorRegistry(), version="0"),
@@ -66,9 +66,9 @@ def test_labels_that_nothing_has_are_told_until_something_has_them(tmp_path: Pat
         scope_gateways=False,
         strict_namespaces=False,
     )
-    assert [each.message for each in store.warnings] == TOLD
+    assert [each.message for each in store.warnings] == MESSAGES
     checked = check_configuration(tmp_path)
-    assert [each.message for each in checked.warnings] == TOLD
+    assert [each.message for each in checked.warnings] == MESSAGES
     store.serve(of_file(tmp_path, "prices", "v1"), lambda _: None)
     store.look_for_unreachable()
     assert store.warnings == ()

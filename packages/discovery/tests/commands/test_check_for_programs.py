@@ -68,8 +68,8 @@ async def test_json_has_code_severity_place_object_and_sentence(mesh: Path) -> N
     found = json.loads(output)["findings"]
     keys = ("code", "severity", "file", "line", "column", "object")
     coded = [each for each in found if each["code"]]
-    told = [tuple(each[key] for key in keys) for each in coded]
-    assert [(*each[:2], Path(each[2]).name, *each[3:]) for each in told] == EXPECTED
+    findings = [tuple(each[key] for key in keys) for each in coded]
+    assert [(*each[:2], Path(each[2]).name, *each[3:]) for each in findings] == EXPECTED
     assert [each["path"] for each in coded] == [
         "spec.servers[0].port.protocol",
         "spec.http[0].route[0].destination.host",
@@ -80,7 +80,7 @@ async def test_json_has_code_severity_place_object_and_sentence(mesh: Path) -> N
     assert code == 1
 
 
-async def test_people_are_told_the_codes(mesh: Path) -> None:
+async def test_people_see_the_codes(mesh: Path) -> None:
     _, output = await run_command(mesh.parent, "check", mesh.name)
 
     coded = [line for line in output.splitlines() if line.endswith("]")]

@@ -1,4 +1,4 @@
-"""All mistakes of all stages are told by one `check`, each at its field and none that follows."""
+"""One `check` reports all mistakes of all stages, each at its field and none that follows."""
 
 import json
 import re
@@ -14,7 +14,7 @@ from mesh_discovery import check_configuration
 from planes import run_command
 
 PLANTED = Path(__file__).parent / "planted"
-_TOLD = re.compile(r"(?:warning|mesh-discovery): (\S+?):(\d+): (?:(\S+): )?")
+_FINDING = re.compile(r"(?:warning|mesh-discovery): (\S+?):(\d+): (?:(\S+): )?")
 _PLANTED = re.compile(r"#!(?: (\S+))?\s*$")
 
 
@@ -31,9 +31,9 @@ def planted() -> set[tuple[str, int, str]]:
 async def test_one_round_tells_every_mistake_at_its_field_and_nothing_else(tmp_path: Path) -> None:
     code, output = await run_command(tmp_path, "check", str(PLANTED), "--interception-mode=NONE")
 
-    told = [_TOLD.match(line) for line in output.splitlines()]
-    assert all(told), output
-    found = [(Path(each[1]).name, int(each[2]), each[3] or "") for each in told if each]
+    matches = [_FINDING.match(line) for line in output.splitlines()]
+    assert all(matches), output
+    found = [(Path(each[1]).name, int(each[2]), each[3] or "") for each in matches if each]
     # A syntax error has no field, and the words of the parser.
     found = [(file, line, "" if "YAML" in field else field) for file, line, field in found]
     assert len(planted()) >= 30
@@ -42,14 +42,14 @@ async def test_one_round_tells_every_mistake_at_its_field_and_nothing_else(tmp_p
     assert code == 1
 
 
-async def test_programs_are_told_the_same(tmp_path: Path) -> None:
+async def test_programs_get_the_same_findings(tmp_path: Path) -> None:
     _, output = await run_command(
         tmp_path, "check", str(PLANTED), "--interception-mode=NONE", "-o", "json"
     )
 
     page = json.loads(output)
-    told = [*page["problems"], *page["unreachable"], *page["warnings"]]
-    assert {(Path(each["file"]).name, each["line"], each["field"]) for each in told} == planted()
+    entries = [*page["problems"], *page["unreachable"], *page["warnings"]]
+    assert {(Path(each["file"]).name, each["line"], each["field"]) for each in entries} == planted()
 
 
 GOOD = """\
@@ -138,7 +138,7 @@ def test_the_mesh_without_a_mistake_is_good(tmp_path: Path) -> None:
 
 
 @given(place=st.sampled_from(PLACES), wrong=st.sampled_from([-7.5, [[]], {"?": 1}]))
-def test_a_value_of_the_wrong_type_is_told_and_nothing_that_follows_from_it(
+def test_a_value_of_the_wrong_type_is_reported_and_nothing_that_follows_from_it(
     place: tuple[int, tuple[str | int, ...]],
     wrong: object,
     tmp_path_factory: pytest.TempPathFactory,

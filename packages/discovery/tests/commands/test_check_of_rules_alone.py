@@ -71,7 +71,7 @@ async def test_services_of_elsewhere_count(
     )
 
     assert ended == code, output
-    assert "Broken" not in output  # the others' mistakes are not told
+    assert "Broken" not in output  # the others' mistakes are not reported
     assert ("there is no service cart.shop.svc.cluster.local" in output) == bool(code)
 
 

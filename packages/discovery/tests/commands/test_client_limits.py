@@ -56,7 +56,7 @@ def test_a_smaller_whole_makes_its_parts_smaller() -> None:
         ({f"{PENDING}_PER_IDENTITY": "0"}, f"{PENDING}_PER_IDENTITY is '0'"),
     ],
 )
-def test_a_mistake_is_told(environ: dict[str, str], said: str) -> None:
-    with pytest.raises(SettingsError) as told:
+def test_a_mistake_is_reported(environ: dict[str, str], said: str) -> None:
+    with pytest.raises(SettingsError) as raised:
         read_config(FLAGS, environ)
-    assert said in str(told.value)
+    assert said in str(raised.value)

@@ -281,7 +281,7 @@ async def test_a_full_log_disk_changes_nothing(
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="a hosts file of one's own takes root")
-async def test_a_host_name_that_is_not_there_is_told_in_a_sentence(
+async def test_a_host_name_that_is_not_there_is_reported_in_a_sentence(
     config_dir: Path, tmp_path: Path
 ) -> None:
     # By the file alone: what a name server says, and whether it does in time, is not ours.

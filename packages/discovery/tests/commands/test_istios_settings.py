@@ -1,4 +1,4 @@
-"""Flags and variables of Istio's control plane: honoured, told or refused, and none passed over."""
+"""Flags and variables of Istio's control plane: honoured, without effect or refused; none else."""
 
 import asyncio
 import json
@@ -158,7 +158,7 @@ async def test_the_command_line_of_istios_chart_starts_a_control_plane(tmp_path:
     assert [line for line in warnings if "there are no objects to serve" in line]
 
 
-async def test_settings_without_effect_are_told_and_usual_values_are_not(
+async def test_settings_without_effect_are_logged_and_usual_values_are_not(
     config_dir: Path, start_plane: Start
 ) -> None:
     plane = await start_plane(
@@ -177,8 +177,8 @@ async def test_settings_without_effect_are_told_and_usual_values_are_not(
     )
 
     lines = [json.loads(line) for line in plane.process.output if line.startswith("{")]
-    told = {each["setting"]: each for each in lines if each["msg"] == "a setting has no effect"}
-    assert set(told) == {
+    logged = {each["setting"]: each for each in lines if each["msg"] == "a setting has no effect"}
+    assert set(logged) == {
         "--kubernetesApiBurst",
         "--registries",
         "--resync",
@@ -186,9 +186,9 @@ async def test_settings_without_effect_are_told_and_usual_values_are_not(
         "PILOT_DEBOUNCE_AFTR",
         "GOMAXPROCS",
     }
-    assert told["GOMAXPROCS"]["level"] == "info"
-    assert told["--resync"]["level"] == "warning"
-    assert "did you mean PILOT_DEBOUNCE_AFTER?" in told["PILOT_DEBOUNCE_AFTR"]["reason"]
+    assert logged["GOMAXPROCS"]["level"] == "info"
+    assert logged["--resync"]["level"] == "warning"
+    assert "did you mean PILOT_DEBOUNCE_AFTER?" in logged["PILOT_DEBOUNCE_AFTR"]["reason"]
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ def test_further_networks_are_blocked_by_istios_variable() -> None:
     assert blocked({"BLOCKED_CIDRS_IN_JWKS_URIS": "10.0.0.0/8"}) == [HERE, METADATA, PRIVATE]
 
 
-def test_what_is_no_network_is_told() -> None:
+def test_what_is_no_network_is_reported() -> None:
     with pytest.raises(SettingsError) as failed:
         read_config(
             replace(FLAGS, key_set_networks="here"), {"BLOCKED_CIDRS_IN_JWKS_URIS": "::/999"}

@@ -35,10 +35,10 @@ async def token(cwd: Path, *arguments: str) -> tuple[int, list[str]]:
 async def test_a_token_of_one_command_gets_a_certificate(
     config_dir: Path, tmp_path: Path, start_plane: Start, signers: str
 ) -> None:
-    code, told = await token(tmp_path, "--namespace=shop", "--service-account=cart")
+    code, lines = await token(tmp_path, "--namespace=shop", "--service-account=cart")
     assert code == 0
-    assert told[0] == "tokens/token is a token of the service account shop/cart for 1 d"
-    words = told[1].split()
+    assert lines[0] == "tokens/token is a token of the service account shop/cart for 1 d"
+    words = lines[1].split()
     keys = words[words.index("discovery") + 1 : -2]
     plane = await start_plane(config_dir, f"--ca-signers={signers}", *keys)
     await token(tmp_path, "--namespace=shop", "--service-account=later", "--output=a/b/later")
@@ -64,9 +64,9 @@ async def test_a_token_of_one_command_gets_a_certificate(
     assert names == [f"spiffe://cluster.local/ns/shop/sa/{name}" for name in ("cart", "later")]
 
 
-async def test_the_time_that_a_token_is_good_for_is_told_in_its_units(tmp_path: Path) -> None:
-    _, (told, _) = await token(tmp_path, "--ttl=5s")
-    assert told == "tokens/token is a token of the service account default/default for 5 s"
+async def test_the_time_that_a_token_is_good_for_is_printed_in_its_units(tmp_path: Path) -> None:
+    _, (line, _) = await token(tmp_path, "--ttl=5s")
+    assert line == "tokens/token is a token of the service account default/default for 5 s"
 
 
 async def test_what_is_secret_is_its_owners_alone(tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ async def test_what_is_secret_is_its_owners_alone(tmp_path: Path) -> None:
         ("--dir=/proc/none", 1, "/proc/none"),
     ],
 )
-async def test_a_token_that_cannot_be_made_is_told_in_a_sentence(
+async def test_a_token_that_cannot_be_issued_is_reported_in_a_sentence(
     argument: str, exit_code: int, sentence: str, tmp_path: Path
 ) -> None:
     code, (line,) = await token(tmp_path, argument)

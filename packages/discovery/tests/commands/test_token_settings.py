@@ -98,7 +98,7 @@ def test_keys_are_named_or_found(
         ),
     ],
 )
-def test_what_contradicts_itself_is_told(
+def test_what_contradicts_itself_is_reported(
     flags: Flags, environ: dict[str, str], problems: tuple[str, ...]
 ) -> None:
     with pytest.raises(SettingsError) as caught:

@@ -20,7 +20,7 @@ EDITS = 8
 
 
 class Proxy:
-    """A proxy that asks for clusters and answers each response when it is told to."""
+    """A proxy that asks for clusters and answers each response when a test says so."""
 
     def __init__(self, wire: Any) -> None:
         self._wire = wire
@@ -91,7 +91,7 @@ async def test_a_proxy_that_has_not_answered_is_waited_for_and_named(
         assert await wait(plane, tmp_path) == (0, "1 proxy has all that is saved\n")
 
 
-async def test_what_a_proxy_refuses_is_told_and_not_waited_for(
+async def test_what_a_proxy_refuses_is_reported_and_not_waited_for(
     config_dir: Path, tmp_path: Path, start_plane: Start
 ) -> None:
     plane = await start_plane(config_dir)
@@ -102,7 +102,7 @@ async def test_what_a_proxy_refuses_is_told_and_not_waited_for(
     assert "clusters, by the proxy of client.default: no such field" in said
 
 
-async def test_a_file_with_a_mistake_is_told_with_its_line(
+async def test_a_file_with_a_mistake_is_reported_with_its_line(
     config_dir: Path, tmp_path: Path, start_plane: Start
 ) -> None:
     plane = await start_plane(config_dir)

@@ -65,7 +65,7 @@ def test_an_envoy_that_has_everything_does_not_differ() -> None:
 
 
 @pytest.mark.parametrize(
-    ("section", "value", "told"),
+    ("section", "value", "text"),
     [
         ("dynamic_active_clusters", [], "cluster a: missing"),
         (
@@ -100,18 +100,18 @@ def test_an_envoy_that_has_everything_does_not_differ() -> None:
         ),
     ],
 )
-def test_each_difference_is_told_with_its_place(section: str, value: Any, told: str) -> None:
+def test_each_difference_is_reported_with_its_place(section: str, value: Any, text: str) -> None:
     others = [each for each in WHOLE["configs"] if section not in each]
     held = read_config_dump({"configs": [*others, {section: value}]})
 
-    assert [str(each) for each in differences(EXPECTED, held)] == [told]
+    assert [str(each) for each in differences(EXPECTED, held)] == [text]
 
 
 def test_a_token_that_envoy_does_not_show_is_no_difference() -> None:
     assert first_difference({"a": {"token": "t"}}, {"a": {"token": "[redacted]"}}) is None
 
 
-def test_something_that_it_would_not_be_given_is_told() -> None:
+def test_something_that_it_would_not_be_given_is_reported() -> None:
     held = read_config_dump(WHOLE)
 
     assert [str(each) for each in differences({}, held)] == [
@@ -152,7 +152,7 @@ def test_names_that_resources_ask_for_are_found() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "had", "told"),
+    ("wanted", "had", "text"),
     [
         ({"a": [1, 2]}, {"a": [1, 3]}, ("a[1]", "expected 2, Envoy has 3")),
         ({"a": [1, 2]}, {"a": [1]}, ("a", "expected 2 entries, Envoy has 1")),
@@ -161,6 +161,6 @@ def test_names_that_resources_ask_for_are_found() -> None:
     ],
 )
 def test_the_first_difference_has_the_place_and_both_values(
-    wanted: object, had: object, told: object
+    wanted: object, had: object, text: object
 ) -> None:
-    assert first_difference(wanted, had) == told
+    assert first_difference(wanted, had) == text

@@ -1,4 +1,4 @@
-"""Which namespaces a caller may be told of, and how often it may ask."""
+"""Which namespaces a caller may see, and how often it may ask."""
 
 import grpc
 import pytest
@@ -35,12 +35,12 @@ def code_of(callers: DebugCallers, *identities: str, page: str = "syncz") -> grp
     return refused.value.code
 
 
-def test_an_admin_is_told_of_all(callers: DebugCallers) -> None:
+def test_an_admin_may_see_all(callers: DebugCallers) -> None:
     admin = client("spiffe://mesh.test/ns/istio-system/sa/istiod")
     assert callers.namespace_of(admin, "configz") is None
 
 
-def test_another_is_told_of_its_own_namespace(callers: DebugCallers) -> None:
+def test_another_may_see_its_own_namespace(callers: DebugCallers) -> None:
     web = client("spiffe://mesh.test/ns/shop/sa/web")
     assert callers.namespace_of(web, "config_dump") == "shop"
     assert callers.namespace_of(web, "syncz", for_own_namespace=True) == "shop"

@@ -138,7 +138,7 @@ async def test_a_page_has_the_fields_of_istios(plane: Plane) -> None:
     assert (await page(plane, "istio-system", "connections"))["totalClients"] == 2
 
 
-async def test_workloads_of_a_namespace_are_told_of_its_proxies_alone(plane: Plane) -> None:
+async def test_workloads_of_a_namespace_are_shown_its_proxies_alone(plane: Plane) -> None:
     dump = await page(plane, "shop", "config_dump?proxyID=web.shop")
     assert "outbound|80||web.test" in json.dumps(dump)
     for name in ("config_dump", "edsz", "ndsz"):
@@ -165,7 +165,7 @@ async def test_workloads_of_a_namespace_are_told_of_its_proxies_alone(plane: Pla
         (type_urls.DEBUG_CONFIG_DUMP, "web.shop"),
     ],
 )
-async def test_a_caller_in_plaintext_is_told_nothing_even_if_it_is_believed(
+async def test_a_caller_in_plaintext_is_shown_nothing_even_if_it_is_believed(
     plane: Plane, question: tuple[str, ...]
 ) -> None:
     code = await refusal(plane, "istio-system", *question, over_tls=False)
@@ -241,7 +241,7 @@ async def test_a_namespace_that_asks_without_end_is_held_to_its_rate_and_others_
     assert len(await ask(plane, "bank", type_urls.DEBUG_SYNC)) == 1
 
 
-async def test_without_debug_pages_nothing_is_told(config_dir: Path, start_plane: Start) -> None:
+async def test_without_debug_pages_nothing_is_shown(config_dir: Path, start_plane: Start) -> None:
     plane = await start_plane(config_dir, ENABLE_DEBUG_ON_HTTP="false")
     assert "404" in await plane.get("/debug/syncz")
     assert await ask(plane, "istio-system", type_urls.DEBUG_SYNC) == []

@@ -1,4 +1,4 @@
-"""Whatever patches there are, Envoy takes what is made of them, or they are left out."""
+"""Whatever patches there are, Envoy takes what is generated with them, or they are left out."""
 
 from pathlib import Path
 from typing import Any
@@ -91,7 +91,9 @@ NODES = [node("sidecar", "REDIRECT"), node("sidecar", "NONE"), node("router", "N
 )
 @example(patches=RING_HASH)
 @given(patches=envoy_filters())
-def test_an_envoy_takes_what_is_made_of_patches(patches: str, of: Node, envoy_binary: Path) -> None:
+def test_an_envoy_takes_what_is_generated_with_patches(
+    patches: str, of: Node, envoy_binary: Path
+) -> None:
     note(patches)
     context, problems = loaded(MESH + patches)
     assert problems == ()

@@ -14,7 +14,7 @@ HOST = route_components_pb2.VirtualHost
 
 
 @pytest.mark.parametrize(
-    ("kind", "fields", "told"),
+    ("kind", "fields", "mistakes"),
     [
         (CLUSTER, {"name": "a"}, []),
         (CLUSTER, {}, [".name: '': min_len 1"]),
@@ -41,7 +41,7 @@ HOST = route_components_pb2.VirtualHost
         ),
     ],
 )
-def test_what_breaks_a_rule_is_told_with_its_field(
-    kind: type[Message], fields: dict[str, object], told: list[str]
+def test_what_breaks_a_rule_is_reported_with_its_field(
+    kind: type[Message], fields: dict[str, object], mistakes: list[str]
 ) -> None:
-    assert list(broken_rules(json_format.ParseDict(fields, kind()))) == told
+    assert list(broken_rules(json_format.ParseDict(fields, kind()))) == mistakes

@@ -1,4 +1,4 @@
-"""gRPC's own xDS client in a process of its own: what it accepts and refuses, and who is told."""
+"""gRPC's own xDS client in a process of its own: what it accepts and refuses, and what it hears."""
 
 import asyncio
 import json

@@ -60,8 +60,8 @@ async def statuses(server: str, calls: list[tuple[str, dict[str, str]]]) -> list
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )
-    printed, told = await process.communicate()
-    assert printed, told.decode(errors="replace")[-2000:]
+    printed, errors = await process.communicate()
+    assert printed, errors.decode(errors="replace")[-2000:]
     return [str(each) for each in json.loads(printed)]
 
 

@@ -4,12 +4,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from edited_objects import Edit, chains
-from told import Mesh, router, service, sidecar
+from pushed_meshes import Mesh, router, service, sidecar
 
 BESIDE = "---\n".join(
     service(f"beside-{number}", f"10.5.0.{number}", namespace="c") for number in range(60)
 )
-"""So many that answers of endpoints are edited, and not made anew."""
+"""So many that answers of endpoints are edited, and not generated anew."""
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from documents import document
-from told import Mesh, route, router, service, sidecar
+from pushed_meshes import Mesh, route, router, service, sidecar
 
 HOSTS = ("one", "two", "three")
 FULL = "{}.a.svc.cluster.local"

@@ -18,7 +18,7 @@ from xds_server import Client, ConfigKey, Node, PushRequest, Watch, type_urls
 Build = Callable[..., MeshModel]
 
 
-def test_a_delta_client_is_told_of_unknown_clusters_by_their_names_alone(
+def test_a_delta_client_is_sent_unknown_clusters_by_their_names_alone(
     model_of: Build, yaml: Documents
 ) -> None:
     known = "outbound|80||web.default.svc.cluster.local"
@@ -28,9 +28,9 @@ def test_a_delta_client_is_told_of_unknown_clusters_by_their_names_alone(
 
     def names(*, delta: bool) -> set[str]:
         who = structs.replace(client(proxy()), delta=delta)
-        made = endpoints.generate(who, watch, None)
-        assert made is not None
-        return {each.name for each in made.resources}
+        generated = endpoints.generate(who, watch, None)
+        assert generated is not None
+        return {each.name for each in generated.resources}
 
     assert names(delta=True) == {known}
     assert names(delta=False) == watch.names
@@ -102,7 +102,7 @@ def test_a_change_concerns_those_who_see_the_service_now_or_saw_it_before(
     assert needs_push(served, client(proxy()), PushRequest())
 
 
-def test_what_was_hidden_is_told_though_changes_of_endpoints_were_built_first(
+def test_what_was_hidden_is_pushed_though_changes_of_endpoints_were_built_first(
     model_of: Build, yaml: Documents
 ) -> None:
     shown = yaml.service("web", "127.1.7.1", 80, 8080)

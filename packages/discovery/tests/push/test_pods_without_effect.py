@@ -34,7 +34,7 @@ class Mesh:
             if number:
                 objects.append(pod(f"10.0.{number}.0", {"app": name}))
         self.snapshot = snapshot(objects)
-        self.told: list[PushRequest] = []
+        self.requests: list[PushRequest] = []
         self.store = ConfigStore(
             Facts(snapshot=self.snapshot),
             metrics=Metrics(CollectorRegistry(), version="test"),
@@ -52,7 +52,7 @@ class Mesh:
         return Facts(snapshot=self.snapshot)
 
     def edit(self, **fields: Any) -> None:
-        self.store.serve(self.read(**fields), self.told.append)
+        self.store.serve(self.read(**fields), self.requests.append)
 
 
 def calls(work: Callable[[], object]) -> int:
@@ -79,23 +79,23 @@ def test_a_pod_without_effect_is_decided_by_the_same_work_in_a_mesh_of_any_size(
         mesh = Mesh(size)
         mesh.edit(annotations=(("checked", "1"),))
         facts = mesh.read(annotations=(("checked", "2"),))
-        counts.append(calls(partial(mesh.store.serve, facts, mesh.told.append)))
-        assert mesh.told == []
+        counts.append(calls(partial(mesh.store.serve, facts, mesh.requests.append)))
+        assert mesh.requests == []
     assert counts[0] == counts[1]
 
 
-def test_an_edit_after_some_without_effect_is_told() -> None:
+def test_an_edit_after_some_without_effect_is_pushed() -> None:
     mesh = Mesh(3)
     mesh.edit(annotations=(("checked", "1"),))
     mesh.edit(annotations=(("checked", "2"),))
     mesh.edit(labels=(("app", "s0"), ("version", "v2")))
-    assert [{key.name for key in each.configs_updated} for each in mesh.told] == [
+    assert [{key.name for key in each.configs_updated} for each in mesh.requests] == [
         {"s0.default.svc.cluster.local", "10.0.0.0"}
     ]
     mesh.edit(annotations=(("checked", "3"),))
-    assert len(mesh.told) == 1
+    assert len(mesh.requests) == 1
     mesh.edit(labels=(("app", "none"),))
-    assert len(mesh.told) == 2
+    assert len(mesh.requests) == 2
 
 
 @pytest.mark.parametrize(
@@ -110,4 +110,4 @@ def test_an_edit_after_some_without_effect_is_told() -> None:
 def test_what_is_read_of_a_pod_has_an_effect(fields: dict[str, Any]) -> None:
     mesh = Mesh(3)
     mesh.edit(**fields)
-    assert len(mesh.told) == 1
+    assert len(mesh.requests) == 1

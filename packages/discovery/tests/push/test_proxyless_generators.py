@@ -46,11 +46,11 @@ def pushed(
     """Which resources a push has, by the end of their type URL; without those that have none."""
     program = of or proxyless()
     client = Client(id="1", node=Node(id=program.id), identities=(), context=program)
-    made = generators(served, bundle_pem=lambda: ROOT_PEM)
+    by_type = generators(served, bundle_pem=lambda: ROOT_PEM)
     found: dict[str, set[str]] = {}
     for url, names in WATCHES.items():
         watch = Watch(type_url=url, names=names)
-        generated: Generated | None = made[url].generate(client, watch, push)
+        generated: Generated | None = by_type[url].generate(client, watch, push)
         if generated is not None:
             found[url.rpartition(".")[2]] = {each.name for each in generated.resources}
     return found

@@ -157,7 +157,7 @@ def test_gateway_gets_the_secrets_that_its_gateways_name_with_their_keys() -> No
         ("a", {}, "is not kubernetes://"),
     ],
 )
-def test_secret_that_is_not_for_a_proxy_is_not_sent_and_the_reason_is_told(
+def test_secret_that_is_not_for_a_proxy_is_not_sent_and_the_reason_is_reported(
     name: str, options: dict[str, Any], reason: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     context = served(
@@ -174,8 +174,8 @@ def test_secret_that_is_not_for_a_proxy_is_not_sent_and_the_reason_is_told(
     account = options.get("account", "gw")
     shown = (f"spiffe://cluster.local/ns/{proxy.namespace}/sa/{account}",)
     identities = () if options.get("proven") is False else shown
-    ((told, why),) = SecretsGenerator(context).not_served(proxy, identities, frozenset({name}))
-    assert told == name
+    ((missing, why),) = SecretsGenerator(context).not_served(proxy, identities, frozenset({name}))
+    assert missing == name
     assert reason in why
 
 
@@ -287,8 +287,8 @@ def test_secret_of_another_namespace_is_sent_where_a_gateway_of_the_gateway_api_
 
 def test_the_account_that_istio_gives_routers_of_the_gateway_api_gets_their_keys() -> None:
     name = "kubernetes-gateway://shop/a"
-    made = gateway(name, selector={"gateway.networking.k8s.io/gateway-name": "edge"})
-    own = replace(made, annotations=(("internal.istio.io/gateway-semantics", "gateway"),))
+    edge = gateway(name, selector={"gateway.networking.k8s.io/gateway-name": "edge"})
+    own = replace(edge, annotations=(("internal.istio.io/gateway-semantics", "gateway"),))
     context = served(secret("a"), own)
 
     assert asked(context, name, account="edge-istio") == [name]

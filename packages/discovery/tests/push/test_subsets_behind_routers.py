@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from documents import document
-from told import Mesh, router, service
+from pushed_meshes import Mesh, router, service
 
 PASSES_ON = document(
     "Gateway",

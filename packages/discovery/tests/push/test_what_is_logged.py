@@ -40,7 +40,7 @@ def write(directory: Path, port: str, *, before: str = "") -> None:
 
 
 class Served:
-    """What is served of a directory, and reads it when it is told to."""
+    """What is served of a directory, and reads it when a test says so."""
 
     def __init__(self, directory: Path) -> None:
         metrics = Metrics(CollectorRegistry(), version="1")
@@ -84,9 +84,9 @@ def test_many_wrong_files_are_a_bounded_number_of_lines(
     write(config_dir, WRONG)
     served.read()
 
-    told = lines(caplog)
-    assert told["configuration file is wrong, its last good content is served"] == LOGGED
-    assert told[MORE] == 1
+    logged = lines(caplog)
+    assert logged["configuration file is wrong, its last good content is served"] == LOGGED
+    assert logged[MORE] == 1
     assert len(served.files.reading.wrong) == MANY
 
     served.read()
@@ -106,9 +106,9 @@ def test_an_edit_that_moves_many_warnings_is_a_bounded_number_of_lines(
         write(config_dir, DOUBTFUL, before=before)
         served.read()
 
-        told = lines(caplog)
-        assert told[PROBABLY_WRONG] == LOGGED
-        assert told[MORE] == 1
+        logged = lines(caplog)
+        assert logged[PROBABLY_WRONG] == LOGGED
+        assert logged[MORE] == 1
         assert len(served.store.warnings) == MANY
 
 

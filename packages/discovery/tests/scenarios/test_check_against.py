@@ -39,7 +39,7 @@ async def test_an_envoy_is_compared_with_a_directory(scene: Scene, tmp_path: Pat
     }
 
 
-async def test_a_source_that_is_none_is_told(scene: Scene, tmp_path: Path) -> None:
+async def test_a_source_that_is_none_is_reported(scene: Scene, tmp_path: Path) -> None:
     directory = str(scene.plane.directory)
     file = tmp_path / "dump.json"
     sources = {
@@ -50,6 +50,6 @@ async def test_a_source_that_is_none_is_told(scene: Scene, tmp_path: Path) -> No
     }
     file.write_text("{}")
 
-    for source, told in sources.items():
+    for source, message in sources.items():
         code, output = await run_command(tmp_path, "check", directory, f"--against={source}")
-        assert (code, told in output) == (1, True), output
+        assert (code, message in output) == (1, True), output

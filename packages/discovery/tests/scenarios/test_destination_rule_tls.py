@@ -143,7 +143,7 @@ async def test_what_can_not_be_secured_as_it_is_wanted_is_not_sent_in_plaintext(
     assert echo.count == 1
 
 
-async def test_the_server_is_told_the_port_and_subset_by_the_name_in_tls(scene: Scene) -> None:
+async def test_the_server_is_given_the_port_and_subset_by_the_name_in_tls(scene: Scene) -> None:
     echo = await scene.echo("v1", tls=scene.tls("s.b.svc.cluster.local"))
     client = await scene.sidecar("c", namespace="a", service_account="c")
     service = INSIDE.format(address=echo.address)

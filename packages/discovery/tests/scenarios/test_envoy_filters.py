@@ -173,9 +173,9 @@ async def test_a_broken_patch_leaves_traffic_and_other_patches_working(
     assert not scene.refused()
     failed = {str(each.patch) for each in scene.plane.context.failed_patches}
     assert failed == {"a/broken configPatches[0]"}
-    (told,) = scene.plane.pages.status()["patches"]
-    assert (Path(told["file"]).name, told["field"]) == ("broken.yaml", "spec.configPatches[0]")
-    assert told["message"].startswith(failures_of(scene))
+    (patch,) = scene.plane.pages.status()["patches"]
+    assert (Path(patch["file"]).name, patch["field"]) == ("broken.yaml", "spec.configPatches[0]")
+    assert patch["message"].startswith(failures_of(scene))
 
 
 async def test_filters_get_their_configuration_by_name(scene: Scene) -> None:

@@ -78,7 +78,7 @@ async def test_a_workload_with_a_sidecar_is_called_in_mutual_tls(scene: Scene) -
     assert await client.send(9000, b"hello\n") == b"v1 hello\n"
 
 
-async def test_an_echo_server_does_as_it_is_told(scene: Scene) -> None:
+async def test_an_echo_server_does_as_it_is_asked(scene: Scene) -> None:
     reviews = await scene.reviews()
     reviews.v1.answer(status=418, headers={"x": "y"}, times=1)
     await reviews.v2.refuse()

@@ -29,8 +29,8 @@ async def either(
         envoy_binary=envoy_binary,
         strict_namespaces=strict,
     )
-    async with opened as made:
-        yield made, strict
+    async with opened as scene:
+        yield scene, strict
 
 
 async def teams(scene: Scene) -> tuple[MeshEnvoy, Echo]:

@@ -69,7 +69,7 @@ async def test_without_a_timeout_a_slow_answer_is_waited_for(scene: Scene) -> No
     assert (await reviews.client.get(ALL)).status == 200
 
 
-async def test_retries_are_made_on_the_conditions_that_they_name(scene: Scene) -> None:
+async def test_requests_are_retried_on_the_conditions_that_are_named(scene: Scene) -> None:
     reviews = await scene.reviews()
     echoes = (reviews.v1, reviews.v2)
     for each in echoes:

@@ -1,4 +1,4 @@
-"""VirtualServices seen in traffic: which requests a route takes, and who is governed by it."""
+"""VirtualServices seen in traffic: which requests a route takes, and which clients it is for."""
 
 from collections import Counter
 
@@ -65,7 +65,7 @@ async def test_a_regular_expression_matches_the_whole_path(scene: Scene) -> None
     }
 
 
-async def test_a_rule_after_one_without_match_is_never_reached_and_told(scene: Scene) -> None:
+async def test_a_rule_after_one_without_match_is_never_reached_and_reported(scene: Scene) -> None:
     reviews = await scene.reviews()
     both = virtual_service(only("v1"), "match: [{uri: {prefix: /x}}], " + only("v2"))
     await scene.apply(rule=VERSIONS, vs=both)
@@ -178,7 +178,7 @@ async def test_of_two_for_one_host_the_older_acts_until_it_is_gone(scene: Scene)
     assert await versions(reviews, {"/x": {}, "/y": {}}) == {"/x": "v2", "/y": "v2"}
 
 
-async def test_a_concrete_host_is_governed_before_a_wildcard(scene: Scene) -> None:
+async def test_rules_of_a_concrete_host_come_before_a_wildcards(scene: Scene) -> None:
     reviews = await scene.reviews()
     other = entry(
         "t",

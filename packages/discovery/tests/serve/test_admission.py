@@ -68,7 +68,7 @@ async def test_over_tls_someone_without_proof_is_refused() -> None:
     assert refused.value.message == "request authenticate failure"
 
 
-async def test_what_may_be_told_of_the_reason_reaches_the_caller() -> None:
+async def test_what_may_be_said_of_the_reason_reaches_the_caller() -> None:
     class Expired:
         async def authenticate(self, credentials: Credentials) -> Caller:  # noqa: ARG002
             reason = "token has expired"
@@ -111,7 +111,9 @@ async def test_an_unusable_key_set_is_no_fault_of_the_caller() -> None:
         ),
     ],
 )
-async def test_a_node_that_cannot_be_served_is_told_so(node: Node, code: grpc.StatusCode) -> None:
+async def test_a_node_that_cannot_be_served_is_refused_with_the_reason(
+    node: Node, code: grpc.StatusCode
+) -> None:
     with pytest.raises(Refused) as refused:
         await gate(FixedAuthenticator("spiffe://x/ns/shop/sa/web"))(node, TLS)
 

@@ -140,9 +140,9 @@ async def test_replaced_root_reaches_workloads_before_anything_below_it(
     process = Path(f"/proc/{plane.process.process.pid}")
     assert "Max core file size        0 " in (process / "limits").read_text()
     assert len(keys) == 4
-    told = [plane.process.text, (process / "cmdline").read_text(), metrics]
-    told += [str(await plane.get(f"/debug/{page}")) for page in ("configz", "syncz")]
-    assert not [line for line in keys for text in told if line in text]
+    texts = [plane.process.text, (process / "cmdline").read_text(), metrics]
+    texts += [str(await plane.get(f"/debug/{page}")) for page in ("configz", "syncz")]
+    assert not [line for line in keys for text in texts if line in text]
 
 
 async def test_revoked_certificate_is_on_the_list_that_everyone_may_fetch(

@@ -15,7 +15,7 @@ from mesh_lifecycle.testing import ManualClock
 
 
 class Flaky:
-    """An authority that can be told to fail."""
+    """An authority that a test can let fail."""
 
     def __init__(self, authority: Authority) -> None:
         self._authority = authority

@@ -50,7 +50,7 @@ async def is_served(address: str) -> bool:
         return False
 
 
-def told(plane: Plane, message: str) -> list[dict[str, Any]]:
+def lines_of(plane: Plane, message: str) -> list[dict[str, Any]]:
     lines = [json.loads(line) for line in plane.process.output if line.startswith("{")]
     return [line for line in lines if line["msg"] == message]
 
@@ -58,7 +58,7 @@ def told(plane: Plane, message: str) -> list[dict[str, Any]]:
 def refused(plane: Plane) -> Counter[tuple[str, str]]:
     """How many the log tells of, by listener and reason, in however many times of refusing."""
     counts: Counter[tuple[str, str]] = Counter()
-    for line in told(plane, "no longer refusing connections"):
+    for line in lines_of(plane, "no longer refusing connections"):
         counts[line["listener"], line["reason"]] += line["refused"]
     return counts
 
@@ -98,8 +98,8 @@ async def test_a_thousand_idle_connections_on_each_port_keep_no_caller_out_and_a
     assert all(ended[port, TOO_MANY] for port in (plane.http, plane.monitoring))
     assert not any(ended[port, TOO_MANY] for port in (plane.grpc, plane.secure_grpc))
     assert all(ended[port, SILENT] for port in ports)
-    assert len(told(plane, "refusing connections")) < IDLE // 10, "in few words"
-    ends = told(plane, "no longer refusing connections")
+    assert len(lines_of(plane, "refusing connections")) < IDLE // 10, "in few words"
+    ends = lines_of(plane, "no longer refusing connections")
     assert all(line["peers"].startswith("127.0.0.1 (") for line in ends)
     page = await plane.get("/metrics")
     for port, reason, label in (
@@ -233,7 +233,7 @@ async def test_out_of_file_descriptors_readiness_status_metrics_and_log_say_so_u
 
     def begun_and_ended() -> tuple[int, int]:
         begun, ended = "out of file descriptors", "file descriptors are free again"
-        return len(told(plane, begun)), len(told(plane, ended))
+        return len(lines_of(plane, begun)), len(lines_of(plane, ended))
 
     def is_over() -> bool:
         begun, ended = begun_and_ended()

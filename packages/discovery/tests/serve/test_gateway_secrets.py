@@ -1,4 +1,4 @@
-"""Keys of gateways are sent to whom they are for, and told nowhere else."""
+"""Keys of gateways are sent to whom they are for, and shown nowhere else."""
 
 import base64
 from collections.abc import Awaitable, Callable, Iterator
@@ -123,11 +123,11 @@ async def test_no_key_is_in_a_log_a_page_or_a_message(
     await asked(plane, "shop", secure=False)
     (config_dir / "shop.yaml").write_text(document(ISSUED, key=wrong.key_pem))
 
-    async def told() -> bool:
+    async def is_reported() -> bool:
         status = await plane.get("/debug/status")
         return bool(status["wrong_files"])
 
-    await eventually(told, what="the mistake in the file")
+    await eventually(is_reported, what="the mistake in the file")
     wire: SotwClient | DeltaClient
     async with over_grpc(plane.grpc) as stream:
         wire = SotwClient(stream, node_id=NODE.format("shop"), metadata=LABELS)

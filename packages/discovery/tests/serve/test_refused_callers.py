@@ -68,10 +68,10 @@ async def lines(plane: Plane, eventually: Start, message: str) -> list[dict[str,
         parsed = [json.loads(line) for line in plane.process.output if line.startswith("{")]
         return [line for line in parsed if {"peer", "address"} & set(line)]
 
-    async def told() -> bool:
+    async def are_logged() -> bool:
         return any(line["msg"] == message for line in found())
 
-    await eventually(told, what=f"a line {message!r}")
+    await eventually(are_logged, what=f"a line {message!r}")
     return found()
 
 
@@ -83,12 +83,12 @@ async def test_a_stream_that_is_refused_again_and_again_has_one_line_and_one_at_
         with pytest.raises(Exception, match="UNAUTHENTICATED"):
             await watch(plane, certificate=False)
     await watch(plane, certificate=True)
-    told = await lines(plane, eventually, "client refused, no longer")
-    refused = [line for line in told if line["level"] == "warning"]
+    logged = await lines(plane, eventually, "client refused, no longer")
+    refused = [line for line in logged if line["level"] == "warning"]
     assert [line["msg"] for line in refused] == ["client refused"]
     assert refused[0]["address"].startswith("ipv4:127.0.0.1:")
     assert refused[0]["reason"].startswith("not authenticated: ")
-    (over,) = (line for line in told if line["msg"] == "client refused, no longer")
+    (over,) = (line for line in logged if line["msg"] == "client refused, no longer")
     assert over["times"] == TIMES
 
 
@@ -100,15 +100,15 @@ async def test_a_proxy_that_may_not_register_has_no_lines_for_each_of_its_stream
         with pytest.raises(Exception, match="there is no WorkloadGroup shop/none"):
             await watch(plane, certificate=True, group="none")
     await watch(plane, certificate=True)
-    told = await lines(plane, eventually, "client disconnected")
-    assert [line["msg"] for line in told] == [
+    logged = await lines(plane, eventually, "client disconnected")
+    assert [line["msg"] for line in logged] == [
         "client refused",
         "client refused, no longer",
         "client connected",
         "client disconnected",
     ]
-    assert told[0]["reason"].startswith("there is no WorkloadGroup shop/none")
-    assert told[1]["times"] == TIMES
+    assert logged[0]["reason"].startswith("there is no WorkloadGroup shop/none")
+    assert logged[1]["times"] == TIMES
 
 
 async def test_a_caller_that_gets_no_certificate_has_one_line_with_its_address(
@@ -121,8 +121,8 @@ async def test_a_caller_that_gets_no_certificate_has_one_line_with_its_address(
                 await certify(channel)
     async with called(plane, certificate=True) as channel:
         await certify(channel)
-    told = await lines(plane, eventually, "caller not authenticated, no longer")
-    refused = [line for line in told if line["level"] == "warning"]
+    logged = await lines(plane, eventually, "caller not authenticated, no longer")
+    refused = [line for line in logged if line["level"] == "warning"]
     assert [line["msg"] for line in refused] == ["caller not authenticated"]
     assert refused[0]["peer"].startswith("ipv4:127.0.0.1:")
 
@@ -133,6 +133,6 @@ async def test_the_audit_record_of_a_certificate_has_the_address_of_its_caller(
     plane = await start_plane(config_dir)
     async with called(plane, certificate=True) as channel:
         await certify(channel)
-    told = await lines(plane, eventually, "certificate issued")
-    (record,) = (line for line in told if line["msg"] == "certificate issued")
+    logged = await lines(plane, eventually, "certificate issued")
+    (record,) = (line for line in logged if line["msg"] == "certificate issued")
     assert record["peer"].startswith("ipv4:127.0.0.1:")

@@ -48,17 +48,17 @@ def test_how_long_something_is_so_has_two_units_at_the_most(seconds: int, said: 
 
 
 @pytest.mark.parametrize(
-    ("told", "shown"),
+    ("type_url", "shown"),
     [
         ("cluster", "clusters"),
         ("secret", "secrets"),
         ("type.googleapis.com/envoy.config.route.v3.ScopedRoute", "ScopedRoute"),
     ],
 )
-def test_a_refusal_names_the_workload_and_the_type_as_people_do(told: str, shown: str) -> None:
+def test_a_refusal_names_the_workload_and_the_type_as_people_do(type_url: str, shown: str) -> None:
     refused = {
         "proxy": "sidecar~10.0.0.1~cart-1.shop~shop.svc.cluster.local",
-        "type": told,
+        "type": type_url,
         "message": "no such field",
         "since": NOW - 90,
     }
@@ -70,7 +70,7 @@ def test_a_refusal_names_the_workload_and_the_type_as_people_do(told: str, shown
 
 def test_what_is_reached_by_the_http_proxy_alone_is_a_note_and_no_problem() -> None:
     beside = {"file": "", "line": 1, "field": "", "message": "all calls go that way"}
-    told = document(only_by_http_proxy=[beside])
+    page = document(only_by_http_proxy=[beside])
 
-    assert not list(status_problems(told, now=NOW))
-    assert list(status_notes(told)) == ["note: all calls go that way"]
+    assert not list(status_problems(page, now=NOW))
+    assert list(status_notes(page)) == ["note: all calls go that way"]

@@ -68,7 +68,7 @@ def test_objects_say_what_files_of_them_say(config_dir: Path) -> None:
     assert of_memory.mesh_config == of_files.mesh_config
 
 
-def test_of_a_call_with_mistakes_nothing_is_taken_and_all_are_told() -> None:
+def test_of_a_call_with_mistakes_nothing_is_taken_and_all_are_reported() -> None:
     source = MemorySource([entry("a")])
     wrong, worse = entry("b"), entry("c", "shop")
     wrong["spec"]["resolution"] = "STATICS"
@@ -89,7 +89,7 @@ def test_two_objects_of_one_key_in_a_call_are_a_mistake() -> None:
         MemorySource([entry("a"), entry("a", port=81)])
 
 
-def test_what_has_no_name_is_told_by_its_place_in_the_call() -> None:
+def test_what_has_no_name_is_reported_by_its_place_in_the_call() -> None:
     with pytest.raises(ConfigError, match=r"mine\[1\]: the field kind is missing"):
         MemorySource([entry("a"), {"spec": {}}], name="mine")
 
@@ -191,20 +191,20 @@ def test_after_any_calls_it_is_as_a_fresh_one_with_the_same_objects(
 
 
 async def test_a_change_is_called_back_while_the_source_is_followed() -> None:
-    told: list[float | None] = []
+    times: list[float | None] = []
 
     def changed(*, at: float | None = None) -> None:
-        told.append(at)
+        times.append(at)
 
     source = MemorySource([entry("a")])
     async with source.following(changed):
-        assert told == []
+        assert times == []
         source.replace([entry("a")])
-        assert told == []
+        assert times == []
         source.put(entry("a", port=81))
-        assert len(told) == 1
+        assert len(times) == 1
     source.put(entry("b"))
-    assert len(told) == 1
+    assert len(times) == 1
 
 
 async def test_a_second_control_plane_of_one_source_is_an_error() -> None:

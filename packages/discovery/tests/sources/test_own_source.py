@@ -17,8 +17,8 @@ def source_of_readme(lines: AsyncIterator[bytes]) -> ObjectSource:
     _, _, after = README.read_text().partition("```python source\n")
     names: dict[str, Any] = {}
     exec(after.partition("```")[0], names)  # noqa: S102  our own document
-    made: ObjectSource = names["JsonLines"](lines)
-    return made
+    source: ObjectSource = names["JsonLines"](lines)
+    return source
 
 
 def entry(name: str, **spec: Any) -> Any:

@@ -1,4 +1,4 @@
-"""All sources together: each sees what those before it know, and is told what is served."""
+"""All sources together: each sees what those before it know, and is notified of what is served."""
 
 import asyncio
 from typing import Any
@@ -49,9 +49,9 @@ def test_a_workload_registers_in_a_group_of_the_source_before_it() -> None:
     assert not sources.facts.registered
 
 
-async def test_what_a_mesh_asks_for_is_found_out_and_told_as_facts() -> None:
+async def test_what_a_mesh_asks_for_is_found_out_and_published_as_facts() -> None:
     asked: list[str] = []
-    told: list[float | None] = []
+    times: list[float | None] = []
 
     async def resolve(name: str) -> list[str]:
         asked.append(name)
@@ -64,12 +64,12 @@ async def test_what_a_mesh_asks_for_is_found_out_and_told_as_facts() -> None:
     came = asyncio.Event()
 
     def changed(*, at: float | None = None) -> None:
-        told.append(at)
+        times.append(at)
         came.set()
 
     async with sources.following(changed), asyncio.timeout(30):
         await came.wait()
         assert sources.facts.addresses == {"gateway.test": ("192.0.2.1",)}
         objects.put(GROUP)
-        assert len(told) == 2
+        assert len(times) == 2
     assert asked == ["gateway.test"]

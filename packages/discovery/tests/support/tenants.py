@@ -213,18 +213,18 @@ class Teams:
             ]
         return found
 
-    def told(self, model: MeshModel) -> list[Problem]:
-        """Return what is told of what the tenant wrote: by `check`, in the log and the status."""
+    def reported(self, model: MeshModel) -> list[Problem]:
+        """Return what `check`, the log and the status report of the tenant's objects."""
         context, findings = PushContext(model), review(model)
         for proxy in PROXIES.values():
             context.listeners(proxy)
-        told = (
+        reported = (
             *findings.problems,
             *findings.warnings,
             *model.gateway_api.warnings,
             *left_out_problems(context.left_out, model.gateways),
         )
-        return [each for each in told if "tenant-" in each.file]
+        return [each for each in reported if "tenant-" in each.file]
 
     def _everything(self, model: MeshModel, proxy: Proxy) -> Mapping[str, bytes]:
         context = PushContext(model)
@@ -235,9 +235,11 @@ class Teams:
         endpoints = context.endpoints(proxy, wanted).resources
         found |= {f"endpoints {each.name}": each.body for each in endpoints}
         for each in context.routes(proxy, self._references.named_by(listeners.resources)).resources:
-            made = RouteConfiguration.FromString(each.body)
-            for host in made.virtual_hosts:
-                found[f"route {made.name} {host.name}"] = host.SerializeToString(deterministic=True)
+            routes = RouteConfiguration.FromString(each.body)
+            for host in routes.virtual_hosts:
+                found[f"route {routes.name} {host.name}"] = host.SerializeToString(
+                    deterministic=True
+                )
         for resource in context.names(proxy).resources:
             for host_name, info in NameTable.FromString(resource.body).table.items():
                 found[f"name {host_name}"] = info.SerializeToString(deterministic=True)

@@ -1,7 +1,7 @@
 """What a tenant changes for other namespaces: by Istio's rules, and where namespaces are strict.
 
 Each attack is what a tenant writes in its own namespace. By Istio's rules some of them reach
-others; in a strict mesh none does, and each of those is told at its object.
+others; in a strict mesh none does, and each of those is reported at its object.
 """
 
 from pathlib import Path
@@ -75,13 +75,13 @@ HEADLESS = (
 class Attack(NamedTuple):
     """What a tenant writes, and what becomes of it.
 
-    by_istio: whether others are touched by Istio's rules. told: a part of the sentence in a strict
+    by_istio: whether others are touched by Istio's rules. message: a part of that in a strict
     mesh; None: nothing is refused there.
     """
 
     documents: tuple[str, ...]
     by_istio: bool
-    told: str | None = None
+    message: str | None = None
 
 
 _FOREIGN = " is no host of namespace evil"
@@ -328,13 +328,13 @@ def test_by_istios_rules_others_are_touched_or_not(attack: Attack, teams: Teams)
 
 
 @pytest.mark.parametrize("attack", ATTACKS.values(), ids=list(ATTACKS))
-def test_in_a_strict_mesh_no_other_is_touched_and_what_is_refused_is_told(
+def test_in_a_strict_mesh_no_other_is_touched_and_what_is_refused_is_reported(
     attack: Attack, teams: Teams
 ) -> None:
     before, after = teams.model(strict=True), teams.model(*attack.documents, strict=True)
 
     assert teams.touched(before, after) == []
-    told = [each.message for each in teams.told(after)]
-    assert attack.told is not None or not attack.by_istio
-    if attack.told is not None:
-        assert any(attack.told in each for each in told), told
+    messages = [each.message for each in teams.reported(after)]
+    assert attack.message is not None or not attack.by_istio
+    if attack.message is not None:
+        assert any(attack.message in each for each in messages), messages

@@ -95,7 +95,7 @@ def test_scoped_gateways_bound_which_routers_a_gateway_opens(teams: Teams) -> No
 def test_a_service_of_a_tenants_own_opens_its_port_at_all_who_know_it(
     teams: Teams, *, strict: bool
 ) -> None:
-    """Also in a strict mesh: requests are told apart by their hosts at one listener a port."""
+    """Also in a strict mesh: requests are distinguished by their hosts at one listener a port."""
     own = OUTSIDE.replace("api.bank.example", f"aaa.{EVIL}").replace(str(HTTP), "3306")
     before, bounded = (teams.model(*each, strict=strict) for each in ((), (ONLY_OWN,)))
 

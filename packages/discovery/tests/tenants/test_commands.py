@@ -15,7 +15,7 @@ OUTSIDE = entry(
     "hosts: [api.bank.example], resolution: DNS, ports: [{number: 80, name: http, protocol: HTTP}]",
     namespace="evil",
 )
-TOLD = (
+MESSAGE = (
     'spec.hosts[0]: "api.bank.example" is no host of namespace evil: only clients there reach it '
     'by this; say exportTo ["."], or have the mesh\'s operators give it by the annotation '
     "mesh-discovery/hosts of the Namespace"
@@ -38,7 +38,7 @@ async def test_check_tells_it_at_the_object(
     )
 
     assert code == 1
-    assert f"bank.yaml:4: {TOLD}" in output
+    assert f"bank.yaml:4: {MESSAGE}" in output
 
 
 async def test_the_log_and_the_status_tell_it_as_long_as_it_is_so(
@@ -52,22 +52,24 @@ async def test_the_log_and_the_status_tell_it_as_long_as_it_is_so(
     address = f"--monitoring-addr={plane.monitoring}"
 
     logged = [
-        json.loads(each) for each in plane.process.output if TOLD.split('"', maxsplit=1)[0] in each
+        json.loads(each)
+        for each in plane.process.output
+        if MESSAGE.split('"', maxsplit=1)[0] in each
     ]
     (record,) = logged
     assert record["msg"] == "configuration is served, and no proxy can reach it"
     _, output = await run_command(tmp_path, "status", address)
-    assert TOLD in output
+    assert MESSAGE in output
 
     (config_dir / "given.yaml").write_text(
         "apiVersion: v1\nkind: Namespace\n"
         'metadata: {name: evil, annotations: {mesh-discovery/hosts: "*.bank.example"}}\n'
     )
 
-    async def told() -> bool:
-        return TOLD in (await run_command(tmp_path, "status", address))[1]
+    async def is_shown() -> bool:
+        return MESSAGE in (await run_command(tmp_path, "status", address))[1]
 
-    await eventually(told, wanted=False, what="a status without it")
+    await eventually(is_shown, wanted=False, what="a status without it")
 
 
 def test_wrong_annotations_are_mistakes(config_dir: Path) -> None:
@@ -77,9 +79,9 @@ def test_wrong_annotations_are_mistakes(config_dir: Path) -> None:
         '    mesh-discovery/addresses: "10.0.0.0/8, 10.0.0.1, 10/8"\n'
     )
 
-    told = {each.message for each in ConfigLoader(config_dir).load().problems}
+    messages = {each.message for each in ConfigLoader(config_dir).load().problems}
 
-    assert told == {
+    assert messages == {
         'the annotation mesh-discovery/hosts: "a b" is no host such as shop.example or *.example',
         'the annotation mesh-discovery/addresses: "10/8" is no address or range such as 10.0.0.0/8',
     }

@@ -10,7 +10,7 @@ from documents import document
 from envoy_config.reachability import review
 from mesh_discovery import ConfigLoader
 from mesh_model import Facts, build_model
-from told import StrictMesh, router, service, sidecar
+from pushed_meshes import StrictMesh, router, service, sidecar
 
 GIVEN = """\
 apiVersion: v1

@@ -57,9 +57,9 @@ class DnsConfig(NamedTuple):
         chosen = search if self.search is None else self.search
         first = chosen[0] if chosen else ""
         try:
-            return Scope.of(domain=self.domain, namespace=self.namespace, search=first)
+            return Scope.from_texts(domain=self.domain, namespace=self.namespace, search=first)
         except BadName:  # in resolv.conf: the settings were checked
-            return Scope.of(domain=self.domain, namespace=self.namespace, search="")
+            return Scope.from_texts(domain=self.domain, namespace=self.namespace, search="")
 
 
 def _mistakes(config: DnsConfig) -> list[str]:

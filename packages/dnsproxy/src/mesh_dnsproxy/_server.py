@@ -48,7 +48,7 @@ _DEFAULT_UPSTREAM = Upstream("127.0.0.1")
 
 
 class DnsServer:
-    """A running server; made by `serving`."""
+    """A running server; created by `serving`."""
 
     def __init__(
         self,

@@ -1,6 +1,6 @@
 """Finds out why a workload's proxy does not work: what is wrong, the cause, and what to do.
 
-The doctor looks and asks, and changes nothing. It knows no agent: it is told in one value
+The doctor looks and asks, and changes nothing. It knows no agent: it is given in one value
 where everything is, and returns findings.
 """
 

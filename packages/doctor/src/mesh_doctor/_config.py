@@ -50,7 +50,7 @@ class TokenPlace:
     """The workload's token, and whose it should be.
 
     namespace, service_account: None where no settings say whose it should be; then any will do.
-    audience: the one that control planes accept unless told otherwise.
+    audience: the one that control planes accept by default.
     needed: whether the workload has no other proof of its identity.
     """
 
@@ -122,7 +122,7 @@ class WrittenDirectory:
 class DoctorConfig:
     """Everything that is examined.
 
-    examined: whose configuration this is, as in `that of the agent at ...`; told first.
+    examined: whose configuration this is, as in `that of the agent at ...`; printed first.
     examined_fix: what to do if another one was meant; empty if there is nothing to do.
     other_user: that somebody else says what is examined, as in `user 0 is not the agent's, 1337`;
         empty if no one else does. Then no program is run that it names, no token is read, and a

@@ -1,6 +1,6 @@
 """Tells problems from what follows from them: one cause is one problem.
 
-A consequence is told in short, and goes away with its cause; should it stay, it is a problem of its
+A consequence is a short line, and goes away with its cause; should it stay, it is a problem of its
 own at the next look.
 """
 
@@ -45,7 +45,7 @@ _CAUSES: Mapping[Cause, frozenset[Cause]] = MappingProxyType(
 """By cause, the causes that it may follow from."""
 
 
-def told_apart(findings: Iterable[Finding]) -> Iterator[Finding]:
+def with_consequences(findings: Iterable[Finding]) -> Iterator[Finding]:
     """Yield the findings; a problem that may follow from one before is its consequence."""
     roots: dict[Cause, str] = {}
     for each in findings:

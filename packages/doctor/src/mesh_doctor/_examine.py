@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from mesh_doctor._config import DoctorConfig
-from mesh_doctor._consequences import told_apart
+from mesh_doctor._consequences import with_consequences
 from mesh_doctor._finding import Cause, Finding, ok, problem, skipped
 from mesh_doctor._observed import Observed
 from mesh_doctor.checks._agent import agent
@@ -29,7 +29,7 @@ async def examine(config: DoctorConfig) -> tuple[Finding, ...]:
 
 def decide(config: DoctorConfig, seen: Observed) -> Iterator[Finding]:
     """Yield every finding."""
-    yield from told_apart(_every(config, seen))
+    yield from with_consequences(_every(config, seen))
 
 
 def _every(config: DoctorConfig, seen: Observed) -> Iterator[Finding]:

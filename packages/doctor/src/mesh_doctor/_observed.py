@@ -34,7 +34,7 @@ class SeenToken:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenTrial:
-    """How the authority answered a request that was made with the token, but asks for nothing.
+    """How the authority answered a request that was sent with the token, but asks for nothing.
 
     accepted: whether it took the caller for whom the token says; None if that is not known.
     """

@@ -60,15 +60,15 @@ class EnvoyConfig:
     binary: the executable, see `find_envoy`.
     bootstrap: what to render, or a ready file (given to Envoy as it is and never removed). What
         stands in the file later counts from the next `Envoy.restart` that accepts it.
-    directory: where the rendered bootstrap is written; made with mode 0700 if it is missing.
+    directory: where the rendered bootstrap is written; created with mode 0700 if it is missing.
     admin: where the admin interface listens; needed only for a bootstrap file that is not JSON.
     drain_time: how long Envoy itself takes over gracefully draining a listener that changed.
-    termination_drain: when stopping, how long open connections may go on; then Envoy is told to
+    termination_drain: when stopping, how long open connections may go on; then Envoy is asked to
         exit. Zero stops at once.
     minimum_drain: when stopping, do not exit before this even if idle; gives callers time to hear
         that this proxy leaves.
     exit_when_idle: stop waiting as soon as no connection is open.
-    stop_grace: how long Envoy may take to exit when told to, before it is killed. Stopping never
+    stop_grace: how long Envoy may take to exit when asked to, before it is killed. Stopping never
         takes longer than pre_drain_pause + termination_drain + stop_grace.
     drain_direction: which listeners are drained.
     hot_restart: let a new Envoy take over the sockets of the old one. Off: `Envoy.restart` is

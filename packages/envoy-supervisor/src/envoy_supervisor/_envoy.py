@@ -57,7 +57,7 @@ class EnvoyStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Envoy:
-    """A supervised Envoy. Made by `running`."""
+    """A supervised Envoy. Created by `running`."""
 
     def __init__(self, config: EnvoyConfig, supervisor: Supervisor, *, clock: Clock) -> None:
         self._config = config
@@ -180,7 +180,7 @@ class Envoy:
         log.info("envoy is draining", extra={"pid": process.pid})
 
     def listeners_changing(self) -> None:
-        """Envoy is about to hear of other listeners: call this before it is told.
+        """Envoy is about to hear of other listeners: call this before it does.
 
         With `EnvoyConfig.listener_changes_reported`, before each response with listeners goes to
         Envoy. The retained sockets are released at once: a socket that Envoy closes must not stay

@@ -11,7 +11,7 @@ class ExitCause(StrEnum):
     """The kind of an end."""
 
     STOPPED = "stopped"
-    """Envoy was told to exit, by this supervisor or by another program."""
+    """Envoy was asked to exit, by this supervisor or by another program."""
     BAD_CONFIGURATION = "bad configuration"
     PORT_IN_USE = "port in use"
     MISSING_LIBRARY = "missing library"

@@ -49,7 +49,7 @@ class _Content(NamedTuple):
 
 
 class FileContents:
-    """The contents of some files; made by `watching_contents`."""
+    """The contents of some files; created by `watching_contents`."""
 
     def __init__(self, paths: Sequence[Path], watch: FileWatch) -> None:
         self._paths = paths

@@ -48,7 +48,7 @@ async def test_no_server_there_is_not_ready_and_an_error(free_port: Callable[[],
     )
 
 
-async def test_a_socket_that_is_not_there_is_told_in_words(tmp_path: Path) -> None:
+async def test_a_socket_that_is_not_there_is_reported_in_words(tmp_path: Path) -> None:
     path = tmp_path / "admin"
     with pytest.raises(AdminError) as caught:
         await AdminClient(UnixAddress(path=path)).server_info()

@@ -308,6 +308,6 @@ def test_statistics_are_evicted_when_they_are_flushed(
     ("host", "port", "complaint"),
     [("localhost", 1, "'localhost' is not an IP address"), ("127.0.0.1", 65536, "65536 is not in")],
 )
-def test_addresses_are_checked_when_made(host: str, port: int, complaint: str) -> None:
+def test_addresses_are_checked_when_constructed(host: str, port: int, complaint: str) -> None:
     with pytest.raises(BootstrapError, match=complaint):
         Address(host=host, port=port)

@@ -281,7 +281,7 @@ def test_no_budget_means_no_second_start() -> None:
 def test_stopping_ends_a_half_started_child_and_keeps_what_serves() -> None:
     run = Run().start_all()
     run.tell(events.VersionRequested("b"))
-    # Told to exit, an Envoy tells its parent to exit as well.
+    # Asked to exit, an Envoy asks its parent to exit as well.
     assert run.tell(events.StopRequested()) == (actions.Kill(1),)
     assert run.state.admin_may_be_closed
     assert run.tell(events.DrainFinished()) == (actions.Terminate(0),)

@@ -36,7 +36,7 @@ def test_requests_of_envoy_are_understood(body: bytes, subject: Subject) -> None
     assert read_request(framed(body)) == Request(subject=subject)
 
 
-def test_a_namespace_of_its_own_is_told() -> None:
+def test_a_namespace_of_its_own_is_reported() -> None:
     address = b"\x0a\x0atcp://a:80" + b"\x1a\x06/netns"
     body = b"\x0a" + bytes([len(address)]) + address
     request = read_request(framed(b"\x0a" + bytes([len(body)]) + body))

@@ -147,7 +147,7 @@ def test_any_answer_can_be_read(value: JSON) -> None:
 
 
 class Parent:
-    """AdminAnswered as an Envoy, when told to."""
+    """AdminAnswered as an Envoy, when asked to."""
 
     def __init__(self, at: HotRestartSockets) -> None:
         self.at = at

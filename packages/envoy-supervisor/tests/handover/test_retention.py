@@ -538,7 +538,7 @@ async def test_a_listener_that_is_removed_refuses_connections(
             await back.more()
             os.kill(envoy.pid, signal.SIGKILL)
             await crashed(envoy, 2)
-            # The next one is told of its listeners, while it starts.
+            # The next one hears of its listeners, while it starts.
             envoy.listeners_changing()
             await envoy.wait_ready(PATIENCE_S)
             assert envoy.status.handed_over == 2 + 3
@@ -549,7 +549,7 @@ async def test_a_listener_that_is_removed_refuses_connections(
         assert back.ends["refused"] == 0
 
 
-async def test_listeners_of_a_control_plane_are_held_only_if_changes_are_told(
+async def test_listeners_of_a_control_plane_are_held_only_if_changes_are_reported(
     proxy_config: ProxyConfig, application: SlowApplication, free_port: FreePort, tmp_path: Path
 ) -> None:
     config = proxy_config(free_port(), application.port)

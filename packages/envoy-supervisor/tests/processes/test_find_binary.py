@@ -60,7 +60,7 @@ def test_a_file_beside_the_agent_is_not_looked_for_on_path(
 
 
 @pytest.mark.parametrize("target", ["envoy", "plain/below", "x" * 300, "/", "/dev/zero"])
-def test_an_odd_link_is_told_where_it_was_asked_for_and_passed_over_on_path(
+def test_an_odd_link_is_reported_where_it_was_asked_for_and_passed_over_on_path(
     tmp_path: Path, target: str
 ) -> None:
     (tmp_path / "plain").touch()

@@ -49,7 +49,7 @@ def unified(tmp_path: Path) -> Unified:
     return Unified(tmp_path)
 
 
-def test_a_kill_is_told_with_its_figures(unified: Unified) -> None:
+def test_a_kill_is_reported_with_its_figures(unified: Unified) -> None:
     unified.group("pod", limit=128 * MIB, peak=127 * MIB, kills=2)
     memory = unified.watch("/pod")
     before = explain_exit(-9, [], asked_to_exit=False, memory=memory)
@@ -96,9 +96,9 @@ def test_a_kill_for_a_limit_further_up_is_seen(unified: Unified) -> None:
     assert explain_exit(-9, [], asked_to_exit=False, memory=memory).cause is ExitCause.KILLED
     unified.group("pods", limit=64 * MIB, peak=64 * MIB, kills=6)
     unified.group("pods/envoy", kills=1)
-    told = explain_exit(-9, [], asked_to_exit=False, memory=memory)
-    assert told.cause is ExitCause.OUT_OF_MEMORY
-    assert "limit 64 MiB, peak 64 MiB" in told.reason
+    explanation = explain_exit(-9, [], asked_to_exit=False, memory=memory)
+    assert explanation.cause is ExitCause.OUT_OF_MEMORY
+    assert "limit 64 MiB, peak 64 MiB" in explanation.reason
 
 
 def test_a_cgroup_that_has_no_memory_controller_counts_with_the_one_above(

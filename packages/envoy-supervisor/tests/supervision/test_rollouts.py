@@ -36,7 +36,7 @@ async def test_who_waits_hears_whether_it_serves_or_why_not() -> None:
         await bad
 
 
-async def test_the_end_is_told_to_all_who_wait() -> None:
+async def test_the_end_reaches_all_who_wait() -> None:
     rollouts = Rollouts(named("a"))
     outcome = rollouts.begin(named("b"))
     rollouts.refuse_all("envoy has ended")

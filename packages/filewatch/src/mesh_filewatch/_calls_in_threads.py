@@ -1,4 +1,4 @@
-"""Blocking calls on files, made in threads, so that a hung mount delays only its own files.
+"""Blocking calls on files, run in threads, so that a hung mount delays only its own files.
 
 The event loop's own executor is not used: its few threads are shared with everything else, and the
 interpreter waits for them when it exits.

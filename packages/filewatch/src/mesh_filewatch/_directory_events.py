@@ -9,7 +9,7 @@ class DirectoryEvent(Enum):
     """An event of an entry in a watched directory, or of the watch itself.
 
     WRITTEN_TO: the file's content changed and its writer still has it open.
-    CHANGED: the entry was made, moved or deleted, closed by its writer, or got other permissions.
+    CHANGED: the entry was created, moved, deleted, closed by its writer, or got other permissions.
     ENDED: the directory is no longer watched.
     """
 

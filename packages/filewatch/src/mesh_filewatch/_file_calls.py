@@ -83,7 +83,7 @@ class FileCalls(Generic[K, T]):
                 batches += further
 
     def _abandon(self, keys: Iterable[K], task: asyncio.Task[None]) -> None:
-        def returned(task: asyncio.Task[None]) -> None:
+        def on_return(task: asyncio.Task[None]) -> None:
             for key in hanging:
                 del self._hanging[key]
             if not task.cancelled():
@@ -91,7 +91,7 @@ class FileCalls(Generic[K, T]):
 
         hanging = tuple(keys)
         self._hanging |= dict.fromkeys(hanging, task)
-        task.add_done_callback(returned)
+        task.add_done_callback(on_return)
 
     async def close(self) -> None:
         """Stop waiting for the calls that hang."""

@@ -67,7 +67,9 @@ def stable_content(
             time.sleep(pause_s)
         content = _content(partial(pread, descriptor), path, max_bytes)
         after = os.fstat(descriptor)
-        if _marks(before) == _marks(after) and _agrees(partial(pread, descriptor), content, after):
+        if _size_and_times(before) == _size_and_times(after) and _agrees(
+            partial(pread, descriptor), content, after
+        ):
             return content
         before = after
     raise FileKeepsChanging(path, len(_PAUSES_S))
@@ -88,7 +90,7 @@ def _content(
     return b"".join(parts)
 
 
-def _marks(status: os.stat_result) -> tuple[int, int, int]:
+def _size_and_times(status: os.stat_result) -> tuple[int, int, int]:
     return status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 

@@ -16,7 +16,7 @@ MAX_THREADS_A_DIRECTORY = 4
 
 
 class Job:
-    """A call to be made once; made by `ThreadPool.submit`."""
+    """A call to be run once; created by `ThreadPool.submit`."""
 
     def __init__(self, work: Callable[[], Any], *, directory: str, key: Hashable) -> None:
         self.work = work

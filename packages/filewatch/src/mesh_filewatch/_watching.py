@@ -38,7 +38,7 @@ _WATCHES = "/inotify"
 _KERNEL_TIMEOUT_S = FETCH_TIMEOUT_S
 """The time that the kernel is given to change watches."""
 _MOST_CHANGED = 1024
-"""Changed entries that are told one by one; of more it is told that any may have changed."""
+"""Changed entries that are reported one by one; with more, any may have changed."""
 _MAX_RESOLUTIONS = 5
 """How often in a row paths are resolved again whose links change meanwhile."""
 
@@ -77,7 +77,7 @@ class _Resolved(NamedTuple):
 
 
 class FileWatch:
-    """Tells when any of the followed files may have changed; made by `watching`."""
+    """Tells when any of the followed files may have changed; created by `watching`."""
 
     def __init__(self, watch_directory: WatchDirectory, timing: WatchTiming) -> None:
         self._watch_directory = watch_directory
@@ -85,8 +85,8 @@ class FileWatch:
         self._loop = asyncio.get_running_loop()
         self._changed = asyncio.Event()
         self._being_written: set[tuple[str, str]] = set()
-        self._told: set[Entry] | None = set()
-        self._told_at = 0.0
+        self._changed_entries: set[Entry] | None = set()
+        self._changed_at = 0.0
         self._calls: FileCalls[tuple[str, bool], _Resolved] = FileCalls(
             self.mark_changed, hang_timeout_s=timing.hang_timeout_s
         )
@@ -106,8 +106,8 @@ class FileWatch:
 
     def mark_changed(self) -> None:
         """Make `wait` return as if a file had changed, any of them."""
-        self._told = None
-        self._told_at = time.monotonic()
+        self._changed_entries = None
+        self._changed_at = time.monotonic()
         self._changed.set()
 
     async def follow(self, paths: Iterable[Path], *, directories: Iterable[Path] = ()) -> bool:
@@ -156,9 +156,9 @@ class FileWatch:
         except BaseException:
             self._changed.set()  # the change has not been reported
             raise
-        self.changed = None if self._told is None else frozenset(self._told)
-        self.changed_at = self._told_at
-        self._told = set()
+        self.changed = None if self._changed_entries is None else frozenset(self._changed_entries)
+        self.changed_at = self._changed_at
+        self._changed_entries = set()
         return True
 
     async def _settle(self) -> None:
@@ -219,7 +219,7 @@ class FileWatch:
                     # Deleted since its path was resolved, so resolve again.
                     self.mark_changed()
                 case OSError():
-                    self._failed(directory.path, outcome, log_it=not failed)
+                    self._on_failure(directory.path, outcome, log_it=not failed)
                     failed = True
                 case _:
                     any_new = True
@@ -232,7 +232,7 @@ class FileWatch:
         if delay_s is None:
             self._delays = _TRY_AGAIN.delays()
 
-    def _failed(self, directory: str, error: OSError, *, log_it: bool) -> None:
+    def _on_failure(self, directory: str, error: OSError, *, log_it: bool) -> None:
         self.failures += 1
         if log_it and self.retry_in_s is None:
             log.warning(
@@ -255,13 +255,17 @@ class FileWatch:
         else:
             self._being_written.discard((directory.path, name))
         if event is DirectoryEvent.ENDED:
-            # A directory that is made here later may get the same inode number.
+            # A directory that is created here later may get the same inode number.
             self._watches.pop(directory, None)
-        if self._told is not None:
-            self._told.add((directory.path, name))
-            if not name or event is DirectoryEvent.ENDED or len(self._told) > _MOST_CHANGED:
-                self._told = None
-        self._told_at = time.monotonic()
+        if self._changed_entries is not None:
+            self._changed_entries.add((directory.path, name))
+            if (
+                not name
+                or event is DirectoryEvent.ENDED
+                or len(self._changed_entries) > _MOST_CHANGED
+            ):
+                self._changed_entries = None
+        self._changed_at = time.monotonic()
         self._changed.set()
 
     async def close(self) -> None:

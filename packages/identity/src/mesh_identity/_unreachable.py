@@ -191,7 +191,7 @@ class _Probe:
 
 
 def _context(trusted: TrustedRoots) -> ssl.SSLContext:
-    """Return a context with the roots; made only after a failure, because it takes a megabyte."""
+    """Return a context with the roots; only after a failure, because it takes a megabyte."""
     tls = roots_context(trusted.roots_pem)
     tls.set_alpn_protocols(["h2"])
     return tls

@@ -1,6 +1,6 @@
 """Settings of an Istio installation for its proxies: variables, proxy configuration, pod, node.
 
-Each value knows where it was given, and all mistakes are told at once.
+Each value knows where it was given, and all mistakes are reported at once.
 
 Names are loaded when they are first used: programs that start beside every workload need few.
 """
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from istio_settings._layers import (
         Layer,
         LayerError,
+        LayerField,
         MeshFile,
-        Place,
         mesh_file,
         mesh_layer,
         parse_layer,
@@ -38,14 +38,14 @@ if TYPE_CHECKING:
     )
     from istio_settings._proxy_config import MergeError, ProxyConfig, merge_layers
     from istio_settings._proxy_fields import Fields
-    from istio_settings._setting import HONOURED, REFUSED, TOLD, Fate, Setting
+    from istio_settings._setting import HONOURED, NO_EFFECT, REFUSED, Fate, Setting
     from istio_settings._settings import Read, Settings, is_address
-    from istio_settings._told import (
+    from istio_settings._without_effect import (
         Program,
-        Told,
-        flags_told,
+        SettingWithoutEffect,
+        flags_without_effect,
         unknown_name,
-        variables_told,
+        variables_without_effect,
     )
 
 __all__ = [
@@ -53,7 +53,7 @@ __all__ = [
     "Layer",
     "LayerError",
     "MeshFile",
-    "Place",
+    "LayerField",
     "mesh_file",
     "mesh_layer",
     "parse_layer",
@@ -68,17 +68,17 @@ __all__ = [
     "Read",
     "Settings",
     "is_address",
-    # tables of settings, and what is told of those that were given
+    # tables of settings, and those that were given without effect
     "Fate",
     "HONOURED",
     "REFUSED",
-    "TOLD",
+    "NO_EFFECT",
     "Setting",
     "Program",
-    "Told",
-    "flags_told",
+    "SettingWithoutEffect",
+    "flags_without_effect",
     "unknown_name",
-    "variables_told",
+    "variables_without_effect",
     # node
     "BY_APP_LABEL",
     "BY_CANONICAL_NAME",
@@ -101,7 +101,7 @@ _LOADED_WHEN_USED = {
     "Layer": "_layers",
     "LayerError": "_layers",
     "MeshFile": "_layers",
-    "Place": "_layers",
+    "LayerField": "_layers",
     "mesh_file": "_layers",
     "mesh_layer": "_layers",
     "parse_layer": "_layers",
@@ -117,13 +117,13 @@ _LOADED_WHEN_USED = {
     "Fate": "_setting",
     "HONOURED": "_setting",
     "REFUSED": "_setting",
-    "TOLD": "_setting",
+    "NO_EFFECT": "_setting",
     "Setting": "_setting",
-    "Program": "_told",
-    "Told": "_told",
-    "flags_told": "_told",
-    "unknown_name": "_told",
-    "variables_told": "_told",
+    "Program": "_without_effect",
+    "SettingWithoutEffect": "_without_effect",
+    "flags_without_effect": "_without_effect",
+    "unknown_name": "_without_effect",
+    "variables_without_effect": "_without_effect",
     "BY_APP_LABEL": "_node",
     "BY_CANONICAL_NAME": "_node",
     "BY_CANONICAL_NAME_AND_NAMESPACE": "_node",

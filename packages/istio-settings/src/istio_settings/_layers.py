@@ -96,14 +96,14 @@ class Layer(msgspec.Struct, frozen=True, kw_only=True):
         return ": ".join((self.name, *self.inside))
 
 
-class Place(NamedTuple):
-    """A field of a layer; its text is made only when there is a mistake to tell."""
+class LayerField(NamedTuple):
+    """A field of a layer; its text is built only when there is a mistake to report."""
 
     layer: Layer
     path: tuple[str, ...]
 
-    def below(self, key: str) -> "Place":
-        return Place(self.layer, (*self.path, key))
+    def below(self, key: str) -> "LayerField":
+        return LayerField(self.layer, (*self.path, key))
 
     def __str__(self) -> str:
         return f"{self.layer.place(self.path)}: {'.'.join(self.path)}"
@@ -129,7 +129,7 @@ class MeshFile(NamedTuple):
             document=self.layer.document,
             many_lines=self.layer.many_lines,
         )
-        return str(Place(whole, (field,)))
+        return str(LayerField(whole, (field,)))
 
 
 def mesh_file(name: str, text: str) -> MeshFile:

@@ -1,4 +1,4 @@
-"""The node that the control plane is told: the proxy's id, cluster, locality and metadata."""
+"""The node that the control plane is sent: the proxy's id, cluster, locality and metadata."""
 
 import json
 import logging
@@ -44,7 +44,7 @@ class PodInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NodeIdentity(msgspec.Struct, frozen=True, kw_only=True):
-    """The facts that the node id and metadata are made from.
+    """The facts that the node id and metadata are built from.
 
     role: `sidecar` or `router`.
     addresses: the workload's own IP addresses, the main one first; at least one.

@@ -12,7 +12,7 @@ from datetime import timedelta
 import msgspec
 
 from istio_settings._json import JSON
-from istio_settings._layers import Layer, LayerError, Place
+from istio_settings._layers import Layer, LayerError, LayerField
 from istio_settings._node import BY_APP_LABEL, SERVICE_NAMINGS
 from mesh_configfile import (
     DurationBoundsError,
@@ -69,23 +69,23 @@ class ProxyConfig(msgspec.Struct, frozen=True, kw_only=True):
     service_naming: str = BY_APP_LABEL
     proxy_metadata: Mapping[str, str] = msgspec.field(default_factory=dict)
     merged: Mapping[str, JSON] = msgspec.field(default_factory=dict)
-    origins: Mapping[str, Place] = msgspec.field(default_factory=dict)
+    origins: Mapping[str, LayerField] = msgspec.field(default_factory=dict)
     metadata_origins: Mapping[str, str] = msgspec.field(default_factory=dict)
 
-    def place(self, key: str) -> Place:
+    def place(self, key: str) -> LayerField:
         """Return where a field was given."""
-        return self.origins.get(key) or Place(Layer(name="proxy config", values={}), (key,))
+        return self.origins.get(key) or LayerField(Layer(name="proxy config", values={}), (key,))
 
 
 def merge_layers(layers: Iterable[Layer]) -> ProxyConfig:
     """Merge layers, low to high; raises `MergeError` for values that make no sense."""
     merged: dict[str, JSON] = {}
-    origins: dict[str, Place] = {}
+    origins: dict[str, LayerField] = {}
     metadata: dict[str, str] = {}
     metadata_origins: dict[str, str] = {}
     for layer in layers:
         for key, value in layer.values.items():
-            origins[key] = Place(layer, (key,))
+            origins[key] = LayerField(layer, (key,))
             if key == "proxyMetadata" and isinstance(value, dict):
                 metadata.update({name: _text(text) for name, text in value.items()})
                 metadata_origins.update({name: layer.known_place((key, name)) for name in value})
@@ -133,7 +133,7 @@ def _text(value: JSON) -> str:
 class _Values:
     """Typed access to merged fields; a problem names the layer that the value came from."""
 
-    def __init__(self, merged: Mapping[str, JSON], origins: Mapping[str, Place]) -> None:
+    def __init__(self, merged: Mapping[str, JSON], origins: Mapping[str, LayerField]) -> None:
         self._merged = merged
         self._origins = origins
         self.problems: list[str] = []

@@ -1,7 +1,7 @@
 """The proxy configuration's nested objects, read field by field.
 
 A wrong field becomes a problem, a sentence that names the layer and the whole path, and its
-default is returned: reading goes on, so that all problems are told at once.
+default is returned: reading goes on, so that all problems are reported at once.
 """
 
 import math
@@ -9,20 +9,22 @@ from collections.abc import Mapping, Sequence
 from typing import Self
 
 from istio_settings._json import JSON
-from istio_settings._layers import Place
+from istio_settings._layers import LayerField
 from istio_settings._proxy_config import ProxyConfig
 
 
 class Fields:
     """The fields of one object, which stands at `place`."""
 
-    def __init__(self, values: Mapping[str, JSON], *, place: Place, problems: list[str]) -> None:
+    def __init__(
+        self, values: Mapping[str, JSON], *, place: LayerField, problems: list[str]
+    ) -> None:
         self.place = place
         self._values = values
         self._problems = problems
 
     @classmethod
-    def of(cls, proxy: ProxyConfig, key: str, problems: list[str]) -> Self | None:
+    def top_level(cls, proxy: ProxyConfig, key: str, problems: list[str]) -> Self | None:
         """Return a top-level object of the proxy configuration; None if it is not given."""
         values = proxy.merged.get(key)
         if not isinstance(values, Mapping):

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
-Fate = Literal["honoured", "told", "refused"]
+Fate = Literal["honoured", "without effect", "refused"]
 
 HONOURED: Fate = "honoured"
-TOLD: Fate = "told"
+NO_EFFECT: Fate = "without effect"
 REFUSED: Fate = "refused"
 
 _TRUE, _FALSE = ("true", "1", "t", "yes"), ("false", "0", "f", "no")
@@ -17,12 +17,12 @@ class Setting(NamedTuple):
 
     name: of a variable, of variables that begin alike (`ISTIO_META_*`), of a flag with its dashes,
         or of a field.
-    fate: `honoured`; `told`, accepted without effect, and the log says so; or `refused`, the
-        program does not start.
+    fate: `honoured`; `without effect`, accepted, and the log says that it does nothing; or
+        `refused`, the program does not start.
     why: of a setting that is honoured, its effect; otherwise the reason, and what to do instead.
     silent: values that ask for no more than the program does anyway: accepted without a word.
     by_value: values with a reason of their own, which replaces `why`.
-    quiet: told at level info, because an installation sets it everywhere.
+    quiet: logged at level info, because an installation sets it everywhere.
     boolean: of a flag, that it takes no value after a space.
     """
 

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from istio_settings._told import Told
+from istio_settings._without_effect import SettingWithoutEffect
 from mesh_configfile import parse_duration
 from mesh_filewatch import FETCH_TIMEOUT_S, ReadTimedOut, read_bytes_with_timeout, run_with_timeout
 
@@ -34,14 +34,14 @@ class Settings:
 
     environ: the process's variables, and from `add_metadata` on those of `proxyMetadata` that it
         does not set.
-    told: settings without effect.
+    without_effect: settings that do nothing.
     reads: the variables that were asked for, with their values.
     """
 
     def __init__(self, environ: Mapping[str, str], directory: Path) -> None:
         self.environ = environ
         self.problems: list[str] = []
-        self.told: list[Told] = []
+        self.without_effect: list[SettingWithoutEffect] = []
         self.reads: dict[str, Read] = {}
         self._directory = directory
         self._metadata_origins: Mapping[str, str] = {}

@@ -44,10 +44,10 @@ class in_background:  # noqa: N801 - it reads as one thing done, and is never pa
             raise RuntimeError("in_background needs a running task")
         self._body = body
         self._task = asyncio.create_task(service, name=self._name)
-        self._task.add_done_callback(self._ended)
+        self._task.add_done_callback(self._on_end)
         return self._task
 
-    def _ended(self, _task: asyncio.Task[object]) -> None:
+    def _on_end(self, _task: asyncio.Task[object]) -> None:
         if not self._leaving:
             self._interrupted = True
             self._body.cancel()

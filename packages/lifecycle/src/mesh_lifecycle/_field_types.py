@@ -1,4 +1,4 @@
-"""Fields have the types that they are annotated with: checked when a configuration is made.
+"""Fields have the types that they are annotated with: checked when a configuration is constructed.
 
 A static checker says so before; but where none runs, a wrong type can mean something else in
 silence: a text where a path is expected is not the path, and 3600 is no duration. Texts become
@@ -56,7 +56,7 @@ def check_fields(config: object, *, error: type[Exception] = ValueError) -> None
     """
     for name, value in _converted(config, error).items():
         if hasattr(config, "__struct_fields__"):
-            # It is there, as it made the class; this package does not depend on it.
+            # It is there, as it defined the class; this package does not depend on it.
             import_module("msgspec.structs").force_setattr(config, name, value)
         else:
             object.__setattr__(config, name, value)
@@ -90,7 +90,7 @@ def _converted(config: object, error: type[Exception]) -> dict[str, object]:
             _check_amount(kind, name, value, error)
     for name in fields.others:
         value = getattr(config, name, None)
-        # NamedTuples, such as limits, are not checked when they are made.
+        # NamedTuples, such as limits, are not checked when they are constructed.
         if isinstance(value, tuple) and hasattr(value, "_fields"):
             checked = with_checked_fields(value, error=error)
             if checked is not value:

@@ -1,7 +1,7 @@
 """Whether a service is ready, and if not, which conditions are missing.
 
 A service is ready when every registered condition is set and no stop was requested. A condition
-that is not set has a reason in words. Details are told with readiness and do not decide it.
+that is not set has a reason in words. Details are reported with readiness and do not decide it.
 """
 
 import asyncio
@@ -26,11 +26,11 @@ class Condition:
 
     def set(self) -> None:
         self._reason = None
-        self._readiness._changed()
+        self._readiness._on_change()
 
     def unset(self, reason: str) -> None:
         self._reason = reason
-        self._readiness._changed()
+        self._readiness._on_change()
 
 
 class Readiness:
@@ -51,11 +51,11 @@ class Readiness:
         """Add a condition, unset; raises ValueError when the name is taken."""
         self._check_free(name)
         condition = self._conditions[name] = Condition(name, self)
-        self._changed()
+        self._on_change()
         return condition
 
     def add_detail(self, name: str, current: Callable[[], str | None]) -> None:
-        """Add trouble that is told and does not make the service unready.
+        """Add trouble that is reported and does not make the service unready.
 
         current: called when somebody asks; returns the trouble of that moment, or None. Raises
         ValueError when the name is taken.
@@ -102,7 +102,7 @@ class Readiness:
     def _is_stopping(self) -> bool:
         return self._stopping is not None and self._stopping.requested
 
-    def _changed(self) -> None:
+    def _on_change(self) -> None:
         if any(condition.reason is not None for condition in self._conditions.values()):
             self._all_set.clear()
         else:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 
 class Stopping:
-    """The request to stop this process: whether it was made, why, and how often."""
+    """The request to stop this process: whether it has come, why, and how often."""
 
     def __init__(self) -> None:
         self._event = asyncio.Event()

@@ -1,4 +1,4 @@
-"""Log files: what cannot be opened is told, and what is moved aside is opened anew."""
+"""Log files: what cannot be opened is logged, and what is moved aside is opened anew."""
 
 import logging
 import os

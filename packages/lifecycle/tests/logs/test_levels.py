@@ -63,10 +63,10 @@ def test_any_text_is_levels_or_is_refused_in_a_sentence(text: str) -> None:
     try:
         parse_levels(text)
     except LogLevelError as error:
-        told = str(error)
+        message = str(error)
     else:
         return
-    assert "is not one of debug, info, warn, error, fatal, none" in told
+    assert "is not one of debug, info, warn, error, fatal, none" in message
 
 
 def test_a_scope_that_there_is_not_is_warned_of_with_those_that_there_are(tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_a_scope_that_there_is_not_is_warned_of_with_those_that_there_are(tmp_pa
     assert 'named="wasm" reason="nothing is logged in this scope here"' in lines[1][4]
 
 
-def test_callers_and_stacks_are_told_for_the_scopes_that_ask(tmp_path: Path) -> None:
+def test_callers_and_stacks_are_logged_for_the_scopes_that_ask(tmp_path: Path) -> None:
     file = tmp_path / "log"
     settings = LogSettings(
         as_json=True, targets=(str(file),), callers=("dns",), stacks="default:none,dns:error"

@@ -86,7 +86,7 @@ def test_a_stream_that_was_closed_is_written_to_no_more(tmp_path: Path) -> None:
     assert not file.read_text()
 
 
-def test_a_record_whose_arguments_are_wrong_is_told_as_python_does(
+def test_a_record_whose_arguments_are_wrong_is_reported_as_python_does(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     configure_logging(stream=io.StringIO())

@@ -1,4 +1,4 @@
-"""What happens again and again is told when it begins, now and then, and when it is over."""
+"""What happens again and again is logged when it begins, now and then, and when it is over."""
 
 import logging
 import math
@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mesh_lifecycle import RepeatLog
-from mesh_lifecycle.logs._repeats import FIRST_LINES, MOST_KEYS, Repeats, Told
+from mesh_lifecycle.logs._repeats import FIRST_LINES, MOST_KEYS, Phase, Repeats
 from mesh_testkit import until
 
 log = logging.getLogger("mesh_lifecycle.repeating")
@@ -42,14 +42,14 @@ def refusals(caplog: pytest.LogCaptureFixture) -> Refusals:
     return Refusals(caplog)
 
 
-def test_the_first_time_is_told_and_repeats_at_growing_intervals(refusals: Refusals) -> None:
-    told_at: list[float] = []
+def test_the_first_time_is_logged_and_repeats_at_growing_intervals(refusals: Refusals) -> None:
+    logged_at: list[float] = []
     while refusals.now < 4 * 3600:
         refusals.refused("a")
         if refusals.lines():
-            told_at.append(refusals.now)
+            logged_at.append(refusals.now)
         refusals.now += 1.0
-    assert told_at == [0, 60, 180, 420, 900, 1860, 3780, 7380, 10980]
+    assert logged_at == [0, 60, 180, 420, 900, 1860, 3780, 7380, 10980]
 
 
 def test_a_repeat_tells_how_often_and_the_end_how_often_in_all(refusals: Refusals) -> None:
@@ -69,7 +69,7 @@ def test_a_repeat_tells_how_often_and_the_end_how_often_in_all(refusals: Refusal
     assert refusals.lines() == [("caller refused", facts)], "the next is a first one again"
 
 
-def test_another_subject_and_another_reason_are_told_at_once(refusals: Refusals) -> None:
+def test_another_subject_and_another_reason_are_logged_at_once(refusals: Refusals) -> None:
     for caller, reason in (("a", "expired"), ("b", "expired"), ("a", "revoked")) * 5:
         refusals.refused(caller, reason)
     assert [facts["reason"] for _, facts in refusals.lines()] == ["expired", "expired", "revoked"]
@@ -80,9 +80,9 @@ def test_a_thousand_subjects_have_few_lines_and_are_counted(refusals: Refusals) 
         for number in range(1000):
             refusals.refused(f"caller-{number}")
         refusals.now += 1.0
-    told = refusals.lines()
-    assert len(told) == FIRST_LINES + 1
-    message, facts = told[FIRST_LINES]
+    lines = refusals.lines()
+    assert len(lines) == FIRST_LINES + 1
+    message, facts = lines[FIRST_LINES]
     assert message == "caller refused, repeatedly"
     assert (facts["times"], facts["subjects"]) == (60 * 1000 - FIRST_LINES, 1000)
     assert facts["most"] == "caller-10 (60), caller-11 (60), caller-12 (60)"
@@ -92,9 +92,9 @@ def test_reasons_that_are_never_the_same_have_few_lines(refusals: Refusals) -> N
     for number in range(600):
         refusals.refused("a", f"expired {chr(0x4E00 + number)}")
         refusals.now += 1.0
-    told = [message for message, _ in refusals.lines()]
-    assert told.count("caller refused") <= FIRST_LINES + 10
-    assert len(told) < 40
+    messages = [message for message, _ in refusals.lines()]
+    assert messages.count("caller refused") <= FIRST_LINES + 10
+    assert len(messages) < 40
 
 
 def test_reasons_that_differ_in_numbers_only_are_one(refusals: Refusals) -> None:
@@ -110,9 +110,9 @@ def test_subjects_that_are_over_one_by_one_have_few_lines(refusals: Refusals) ->
     refusals.lines()
     for number in range(1000):
         refusals.log.ended(f"caller-{number}")
-    told = [message for message, _ in refusals.lines()]
-    assert told.count("caller refused, no longer") == FIRST_LINES
-    assert told.count("caller refused, repeatedly") == 1
+    messages = [message for message, _ in refusals.lines()]
+    assert messages.count("caller refused, no longer") == FIRST_LINES
+    assert messages.count("caller refused, repeatedly") == 1
 
 
 @given(
@@ -126,23 +126,23 @@ def test_subjects_that_are_over_one_by_one_have_few_lines(refusals: Refusals) ->
 def test_every_event_is_counted_once_whatever_happens(
     events: list[tuple[int, str, float, bool]],
 ) -> None:
-    repeats, now, told = Repeats(quiet_s=180.0), 0.0, []
+    repeats, now, logged = Repeats(quiet_s=180.0), 0.0, []
     for subject, reason, wait_s, ends in events:
         now += wait_s
         if ends:
-            told += repeats.ended(str(subject), now=now)
+            logged += repeats.ended(str(subject), now=now)
         else:
-            told += repeats.happened(str(subject), reason, {}, now=now)
+            logged += repeats.happened(str(subject), reason, {}, now=now)
         assert repeats.next_at() > now
     while (due := repeats.next_at()) != math.inf:
         now = due
-        told += repeats.settled(now=now)
-    begun = [line for line in told if line.told is Told.BEGINS]
-    over = [line for line in told if line.told is Told.ENDS]
+        logged += repeats.settled(now=now)
+    begun = [line for line in logged if line.phase is Phase.BEGINS]
+    over = [line for line in logged if line.phase is Phase.ENDS]
     assert len(begun) == len(over)
 
 
-async def test_the_end_is_told_by_a_timer(caplog: pytest.LogCaptureFixture) -> None:
+async def test_the_end_is_logged_by_a_timer(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     repeats = RepeatLog(log, "caller refused", quiet_s=0.5)
     repeats.happened("a")
@@ -152,7 +152,7 @@ async def test_the_end_is_told_by_a_timer(caplog: pytest.LogCaptureFixture) -> N
     )
 
 
-def test_without_an_event_loop_the_end_is_told_with_the_next_event(refusals: Refusals) -> None:
+def test_without_an_event_loop_the_end_is_logged_with_the_next_event(refusals: Refusals) -> None:
     refusals.refused("a")
     refusals.now += 200
     refusals.refused("b")

@@ -48,23 +48,23 @@ async def test_the_exit_status_is_the_shell_s(script: str, status: int) -> None:
         ("/etc", 126, "permission denied"),
     ],
 )
-async def test_a_program_that_can_not_be_started_is_told_in_a_sentence(
+async def test_a_program_that_can_not_be_started_is_reported_in_a_sentence(
     name: str, status: int, reason: str
 ) -> None:
     with pytest.raises(
         ApplicationError, match=f"the application {name} can't be .*{reason}"
-    ) as told:
+    ) as raised:
         start(name)
-    assert told.value.exit_status == status
+    assert raised.value.exit_status == status
 
 
-async def test_a_file_that_is_no_program_is_told(tmp_path: Path) -> None:
+async def test_a_file_that_is_no_program_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "text"
     path.write_text("no program\n")
     path.chmod(0o755)
-    with pytest.raises(ApplicationError, match="no program for this machine") as told:
+    with pytest.raises(ApplicationError, match="no program for this machine") as raised:
         start(str(path))
-    assert told.value.exit_status == 126
+    assert raised.value.exit_status == 126
 
 
 async def test_the_application_has_none_of_this_process_s_files(tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ async def test_signals_reach_the_application(tmp_path: Path) -> None:
     application.signal(signal.SIGUSR1)  # of an application that has ended: nothing happens
 
 
-async def test_an_application_that_is_told_to_end_has_time_for_it(tmp_path: Path) -> None:
+async def test_an_application_that_is_asked_to_end_has_time_for_it(tmp_path: Path) -> None:
     ready = tmp_path / "ready"
     script = f"trap 'sleep 0.2; exit 4' TERM; : > {ready}; while :; do sleep 0.05; done"
     application = start("/bin/sh", "-c", script)
@@ -151,7 +151,7 @@ async def test_a_stop_that_is_cancelled_kills_the_application(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("killed", [False, True])
-async def test_the_application_is_told_when_its_parent_is_gone(
+async def test_the_application_gets_a_signal_when_its_parent_is_gone(
     tmp_path: Path, *, killed: bool
 ) -> None:
     output = tmp_path / "pid"

@@ -67,7 +67,7 @@ def program(tmp_path: Path) -> Path:
     return path
 
 
-async def test_the_end_of_a_process_is_told() -> None:
+async def test_the_end_of_a_process_is_reported() -> None:
     child = sleeper()
     handle = ProcessHandle(child.pid)
     try:
@@ -83,7 +83,7 @@ async def test_the_end_of_a_process_is_told() -> None:
         handle.close()
 
 
-def test_an_id_that_no_process_has_is_told() -> None:
+def test_an_id_that_no_process_has_is_reported() -> None:
     child = subprocess.Popen(["/bin/true"])
     child.wait()
     with pytest.raises(ProcessLookupError):

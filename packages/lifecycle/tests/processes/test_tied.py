@@ -52,13 +52,13 @@ def test_a_program_runs_once_it_is_returned() -> None:
         started.kill()
 
 
-def test_a_program_that_is_not_there_is_told_by_its_error_number() -> None:
-    with pytest.raises(NotExecuted) as told:
+def test_a_program_that_is_not_there_is_reported_by_its_error_number() -> None:
+    with pytest.raises(NotExecuted) as raised:
         start_tied(["./not-there"], end_signal=signal.SIGTERM, stdout=subprocess.PIPE)
-    assert told.value.errno == errno.ENOENT
+    assert raised.value.errno == errno.ENOENT
 
 
-def test_without_a_descriptor_a_program_that_is_not_there_is_told_in_words() -> None:
+def test_without_a_descriptor_a_program_that_is_not_there_is_reported_in_words() -> None:
     done = subprocess.run(
         tied_command(["./not-there"], end_signal=signal.SIGTERM),
         capture_output=True,

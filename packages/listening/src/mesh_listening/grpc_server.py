@@ -66,7 +66,7 @@ def options(limits: ConnectionLimits) -> list[tuple[str, int]]:
 
 @contextmanager
 def listen_inside(server: grpc.aio.Server) -> Iterator[Inside]:
-    """Let a server, made with `OnlyThroughAcceptor`, listen for `GrpcAcceptor.forwarding`.
+    """Let a server, created with `OnlyThroughAcceptor`, listen for `GrpcAcceptor.forwarding`.
 
     Leave the block when the server has stopped. Raises ListenError.
     """

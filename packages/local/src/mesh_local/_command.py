@@ -170,9 +170,9 @@ def check(
 
 
 def _print_findings(findings: "Findings", *, workloads: int) -> None:
-    told = asdict(findings)
-    del told["missing"]  # they are among those that are unreachable
-    typer.echo(json.dumps({"workloads": workloads, **told}, indent=2))
+    document = asdict(findings)
+    del document["missing"]  # they are among those that are unreachable
+    typer.echo(json.dumps({"workloads": workloads, **document}, indent=2))
 
 
 @app.command("version", epilog=examples("mesh-local version", "mesh-local version -o json"))

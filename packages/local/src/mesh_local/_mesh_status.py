@@ -1,6 +1,6 @@
 """The state of a running mesh as one value: what the screens show, and what scripts read as JSON.
 
-It is made where the mesh runs, and shown there or in another terminal.
+It is computed where the mesh runs, and shown there or in another terminal.
 """
 
 from collections.abc import Iterable, Iterator

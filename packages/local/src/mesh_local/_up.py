@@ -52,7 +52,7 @@ async def up(
                     state,
                     kill_now=kill_now,
                     allow_unsupported=allow_unsupported,
-                    judge=partial(_judge_start, console=console),
+                    on_findings=partial(_on_findings_at_start, console=console),
                 )
                 async with running as (mesh, replicas):
                     answers.mesh = mesh
@@ -64,7 +64,7 @@ async def up(
     return True
 
 
-def _judge_start(findings: Findings, *, console: Console) -> None:
+def _on_findings_at_start(findings: Findings, *, console: Console) -> None:
     """Refuse what would not start, and rules that name something that is not there.
 
     What else can't be reached, such as a port of two workloads, is shown while the rest runs.
@@ -73,7 +73,7 @@ def _judge_start(findings: Findings, *, console: Console) -> None:
     _say_warnings(findings, console)
 
 
-def _judge_run(findings: Findings, *, console: Console) -> None:
+def _on_findings_of_checks(findings: Findings, *, console: Console) -> None:
     """Refuse what `mesh-local check` refuses."""
     refuse((*findings.problems, *findings.unreachable))
     _say_warnings(findings, console)
@@ -130,7 +130,7 @@ async def once(
                 on_exit=OnExit.FAIL,
                 kill_now=kill_now,
                 allow_unsupported=allow_unsupported,
-                judge=partial(_judge_run, console=console),
+                on_findings=partial(_on_findings_of_checks, console=console),
             )
             async with running as mesh:
                 answers.mesh = mesh

@@ -34,9 +34,9 @@ class LeftFaultWarning(pytest.PytestWarning):
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the mesh file, as an option and in the configuration."""
-    told = f"the mesh file of the fixture mesh (default: the {MESH_FILE} nearest to the tests)"
-    parser.getgroup("mesh-local").addoption("--mesh-file", metavar="PATH", help=told)
-    parser.addini("mesh_file", told, default="")
+    help_text = f"the mesh file of the fixture mesh (default: the {MESH_FILE} nearest to the tests)"
+    parser.getgroup("mesh-local").addoption("--mesh-file", metavar="PATH", help=help_text)
+    parser.addini("mesh_file", help_text, default="")
 
 
 @pytest.fixture(scope="session")
@@ -146,21 +146,21 @@ def pytest_runtest_makereport(
     return report
 
 
-def _end_at_the_caller(told: pytest.ExceptionInfo[BaseException]) -> None:
+def _end_at_the_caller(raised: pytest.ExceptionInfo[BaseException]) -> None:
     """Cut off what is within this package: its errors are sentences about the line that called."""
     if "mesh_local._errors" not in sys.modules:
         return
     from mesh_local._errors import MeshLocalError
 
-    if not isinstance(told.value, MeshLocalError):
+    if not isinstance(raised.value, MeshLocalError):
         return
     plugin = Path(__file__)
-    entry = told.tb
+    entry = raised.tb
     while (inner := entry.tb_next) is not None:
         path = Path(inner.tb_frame.f_code.co_filename)
         if path != plugin and plugin.parent in path.parents:
             entry.tb_next = None  # pytest reads the chain itself, whatever list it is given
-            told.value.__cause__, told.value.__suppress_context__ = None, True
+            raised.value.__cause__, raised.value.__suppress_context__ = None, True
             break
         entry = inner
 

@@ -112,7 +112,7 @@ async def test_a_mesh_that_starts_says_so(asked: Asked) -> None:
         lambda state: fetch_route(state, "bakend", "http://backend/"),
     ],
 )
-async def test_a_workload_that_is_not_there_is_told(
+async def test_a_workload_that_is_not_there_is_reported(
     asked: Asked, ask: Callable[[StateFolder], object]
 ) -> None:
     asked.mesh = asked.running
@@ -152,7 +152,7 @@ async def test_a_mesh_that_was_killed_does_not_run(plan: MeshPlan, tmp_path: Pat
     (run / SOCKET).unlink()
 
 
-async def test_a_mesh_that_answers_nothing_is_told(tmp_path: Path) -> None:
+async def test_a_mesh_that_answers_nothing_is_reported(tmp_path: Path) -> None:
     with opened(tmp_path / "state") as state, socket.socket(socket.AF_UNIX) as other:
         other.bind(str(state.run / SOCKET))
         other.listen()

@@ -55,7 +55,7 @@ def test_of_two_that_run_one_has_to_be_named(stack: ExitStack) -> None:
 
 
 @pytest.mark.usefixtures("here")
-def test_a_directory_without_a_mesh_is_told() -> None:
+def test_a_directory_without_a_mesh_is_reported() -> None:
     with pytest.raises(StateError, match=r"no mesh runs in .*: name its file"):
         find_state(file=None, state_dir=None)
     with pytest.raises(StateError, match=r"the mesh of mesh\.yaml has not run"):

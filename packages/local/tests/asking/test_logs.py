@@ -43,7 +43,7 @@ def test_without_a_name_all_logs_are_meant(read: Read) -> None:
     assert {name for name, _ in read()} == {"backend-1", "backend-2", "backend-1.agent"}
 
 
-def test_an_envoy_s_lines_are_told_from_its_agent_s(read: Read) -> None:
+def test_an_envoy_s_lines_are_distinguished_from_its_agent_s(read: Read) -> None:
     assert read("backend.envoy") == [("backend-1.envoy", ENVOY.encode())]
     assert read("backend-1.agent") == [("backend-1.agent", AGENT.encode())]
 
@@ -59,7 +59,7 @@ def test_a_line_without_an_end_is_shown(read: Read, folder: Path) -> None:
     assert [line for _, line in read("backend-1")] == [b"one", b"two"]
 
 
-def test_a_name_that_no_log_has_is_told(read: Read) -> None:
+def test_a_name_that_no_log_has_is_reported(read: Read) -> None:
     with pytest.raises(StateError, match='there is no log "bakend-1"; did you mean "backend-1"'):
         read("bakend-1")
 

@@ -49,7 +49,7 @@ def test_lines_that_move_ask_for_nothing(parse: Parse) -> None:
     moved = parse("# a comment\n\n" + TWO.format(backend="", mesh=""))
     edit = edit_of(two(parse), moved)
     assert edit == nothing(moved)
-    assert edit.file.lines["workloads"] == 4, "mistakes are told by the new lines"
+    assert edit.file.lines["workloads"] == 4, "mistakes are reported by the new lines"
 
 
 def test_workloads_are_added_and_removed_by_name(parse: Parse) -> None:
@@ -116,7 +116,7 @@ def test_a_command_and_the_first_port_are_the_program_s(parse: Parse) -> None:
         ("drain", "6s", "5s"),
     ],
 )
-def test_what_all_processes_were_started_with_is_kept_and_told_with_its_line(
+def test_what_all_processes_were_started_with_is_kept_and_reported_with_its_line(
     parse: Parse, setting: str, value: str, running: str
 ) -> None:
     new = parse(
@@ -124,8 +124,8 @@ def test_what_all_processes_were_started_with_is_kept_and_told_with_its_line(
         "workloads: [{name: frontend, command: [python3, frontend.py]}, {name: cart}]\n"
     )
     edit = edit_of(two(parse), new)
-    (told,) = edit.kept
-    assert str(told) == (
+    (kept,) = edit.kept
+    assert str(kept) == (
         f"{new.path}:3: mesh.{setting}: can't be changed while the mesh runs, which goes on with "
         f"{running}: stop it and run it again"
     )
@@ -133,11 +133,13 @@ def test_what_all_processes_were_started_with_is_kept_and_told_with_its_line(
     assert (edit.added, edit.removed) == (("cart",), ("backend",)), "the rest acts"
 
 
-def test_a_setting_that_is_left_out_is_told_at_the_line_of_those_around_it(parse: Parse) -> None:
+def test_a_setting_that_is_left_out_is_reported_at_the_line_of_those_around_it(
+    parse: Parse,
+) -> None:
     edit = edit_of(two(parse, mesh="trustDomain: example.org"), two(parse))
-    (told,) = edit.kept
-    assert told.line == 1
-    assert "goes on with example.org" in told.message
+    (kept,) = edit.kept
+    assert kept.line == 1
+    assert "goes on with example.org" in kept.message
 
 
 def test_name_and_mutual_tls_change_while_the_mesh_runs(parse: Parse) -> None:

@@ -368,7 +368,7 @@ def test_any_document_is_read_or_refused(document: object) -> None:
         ),
     ],
 )
-def test_variables_that_can_t_be_given_are_told(
+def test_variables_that_can_t_be_given_are_reported(
     parse: Parse, variables: str, sentence: str
 ) -> None:
     with pytest.raises(MeshFileError) as caught:

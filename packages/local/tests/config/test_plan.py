@@ -123,7 +123,7 @@ def test_replicas_that_run_keep_their_addresses_and_no_other_gets_them(
     assert after.instances[1].addresses == before.instances[2].addresses
 
 
-def test_a_replica_that_gets_no_address_is_told(parse: Callable[..., MeshFile]) -> None:
+def test_a_replica_that_gets_no_address_is_reported(parse: Callable[..., MeshFile]) -> None:
     positions = {f"b-{number}": number for number in range(1, 255)}
     file = parse("workloads: [{name: a, replicas: 2}]")
     with pytest.raises(AddressError, match="a gets no address: 255 replicas run or still stop"):

@@ -62,15 +62,15 @@ def child(guard: Guard, tmp_path: Path) -> Callable[..., Child]:
             directory=Path("/"),
             log=tmp_path / f"{name}.log",
         )
-        made = Child(
+        child = Child(
             spec,
             on_exit=OnExit.RESTART,
             may_start=asyncio.Event(),
             kill_now=asyncio.Event(),
             guard=guard,
         )
-        made.state = state
-        return made
+        child.state = state
+        return child
 
     return make
 
@@ -245,7 +245,9 @@ def test_a_workload_that_is_not_ready_says_in_its_line_what_it_waits_for(
     assert "backend-2.shop   starting    envoy: no listeners yet\n" in shown(mesh, 80)
 
 
-def test_refused_configuration_is_told_once_with_all_whom_it_concerns(mesh: RunningMesh) -> None:
+def test_refused_configuration_is_reported_once_with_all_whom_it_concerns(
+    mesh: RunningMesh,
+) -> None:
     mesh.workloads = (mesh.workloads[0], replace(mesh.workloads[0]))
     for each in mesh.workloads:
         each.status = replace(HEALTHY, xds_error="no such cluster", configuration_refused=True)
@@ -287,7 +289,7 @@ def test_workloads_are_not_accused_of_a_control_plane_that_is_away(
     assert not mesh_status(mesh).is_well
 
 
-def test_an_agent_that_does_not_reach_a_control_plane_which_answers_is_told(
+def test_an_agent_that_does_not_reach_a_control_plane_which_answers_is_reported(
     mesh: RunningMesh,
 ) -> None:
     mesh.workloads = mesh.workloads[:1]
@@ -388,13 +390,13 @@ def test_a_mesh_is_well_when_all_is_ready_and_nothing_is_wrong(mesh: RunningMesh
 def test_the_report_of_the_checks(mesh: RunningMesh, golden: Golden) -> None:
     backend, web = (mesh.plan.instances[index].spiffe_id for index in (0, 2))
     mesh.workloads[2].status = HEALTHY
-    told = Answer(status=200, headers={}, body="hello\n" + "x" * 400, elapsed_s=0.0123)
+    answer = Answer(status=200, headers={}, body="hello\n" + "x" * 400, elapsed_s=0.0123)
     user, frontend, outsider = mesh.plan.file.checks
     results = [
         CheckResult(
             plan=user,
             route=("127.64.3.2", 8080),
-            answer=told,
+            answer=answer,
             refusal=None,
             hop=Hop(callee=backend, caller=web),
             failures=(),
@@ -402,7 +404,7 @@ def test_the_report_of_the_checks(mesh: RunningMesh, golden: Golden) -> None:
         CheckResult(
             plan=frontend,
             route=("127.64.3.3", 15002),
-            answer=told,
+            answer=answer,
             refusal=None,
             hop=Hop(callee=backend, caller="spiffe://elsewhere/ns/a/sa/b"),
             failures=("expected status 201, got 200",),

@@ -4,7 +4,7 @@ import pytest
 
 from mesh_local import MeshPlan
 from mesh_local.config._shapes import Expectation
-from mesh_local.observation._checks import Hop, find_hop, judge
+from mesh_local.observation._checks import Hop, find_hop, unmet
 from mesh_local.observation._checks import _route as route
 from mesh_local.observation._http import Answer
 
@@ -81,4 +81,4 @@ def test_only_the_last_hop_is_believed(before: str) -> None:
 def test_what_is_not_as_expected_is_named(
     expect: Expectation, seen: Answer | None, failures: list[str]
 ) -> None:
-    assert judge(expect, seen, None if seen else "reset") == failures
+    assert unmet(expect, seen, None if seen else "reset") == failures

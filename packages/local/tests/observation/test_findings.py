@@ -1,4 +1,4 @@
-"""Mistakes in a mesh's configuration are told where people wrote it, before and while it runs."""
+"""Mistakes in a mesh's configuration are reported where they stand, before and while it runs."""
 
 import asyncio
 import sys
@@ -20,7 +20,7 @@ from mesh_local import (
     load_mesh_file,
     prepared,
 )
-from mesh_local._up import _judge_start
+from mesh_local._up import _on_findings_at_start
 from mesh_local.lifetime._mesh import _wait_control_plane
 from mesh_local.observation._findings import Findings, Places, check_mesh, fetch_findings
 from mesh_local.processes._child_group import running
@@ -116,7 +116,7 @@ async def test_check_says_that_all_is_good(file: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["check", "up"])
-async def test_a_mistake_in_the_configuration_is_told_before_anything_starts(
+async def test_a_mistake_in_the_configuration_is_reported_before_anything_starts(
     command: str, file: Path
 ) -> None:
     (file.parent / "own" / "rules.yaml").write_text(UNSUPPORTED)
@@ -132,7 +132,7 @@ async def test_a_mistake_in_the_configuration_is_told_before_anything_starts(
 
 
 @pytest.mark.parametrize("command", [("check",), ("up",), ("up", "--once")])
-async def test_what_is_not_there_is_told_before_anything_starts(
+async def test_what_is_not_there_is_reported_before_anything_starts(
     command: tuple[str, ...], file: Path
 ) -> None:
     file.write_text(NOT_THERE)
@@ -154,19 +154,19 @@ async def test_what_is_not_there_is_told_before_anything_starts(
 
 
 async def test_a_run_of_checks_refuses_what_check_calls_a_mistake(file: Path) -> None:
-    _, told = await mesh_local(file.parent, "check", "mesh.yaml")
+    _, problems = await mesh_local(file.parent, "check", "mesh.yaml")
 
     code, lines = await mesh_local(file.parent, "up", "--once")
 
-    assert (code, lines[1:]) == (1, told)
+    assert (code, lines[1:]) == (1, problems)
 
 
-def test_of_many_warnings_some_are_told_at_the_start(
+def test_of_many_warnings_some_are_reported_at_the_start(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     findings = Findings(warnings=tuple(map(str, range(7))), unreachable=("a port",))
 
-    _judge_start(findings, console=Console())
+    _on_findings_at_start(findings, console=Console())
 
     assert capsys.readouterr().out.splitlines() == [
         *(f"warning: {each}" for each in range(5)),
@@ -260,7 +260,7 @@ async def test_a_control_plane_that_has_ended_is_not_waited_for(file: Path) -> N
     assert "why" in last_lines(caught.value.log)
 
 
-async def test_a_file_that_goes_wrong_is_told_until_it_is_right(file: Path) -> None:
+async def test_a_file_that_goes_wrong_is_reported_until_it_is_right(file: Path) -> None:
     file.write_text("workloads: [{name: one, ports: [{port: 8080}]}]\nconfigDir: own\n")
     async with control_plane(load_mesh_file(file), file.parent / "state") as (plan, places):
         assert not await findings(plan, places, lambda text: not text)

@@ -54,7 +54,7 @@ async def test_a_request_has_the_headers_and_the_body_that_are_given() -> None:
     assert body == b"the end"
 
 
-async def test_a_header_that_can_t_be_sent_is_told() -> None:
+async def test_a_header_that_can_t_be_sent_is_reported() -> None:
     async with await asyncio.start_server(lambda _r, w: w.close(), "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
         with pytest.raises(NoAnswer, match="this request can't be sent"):

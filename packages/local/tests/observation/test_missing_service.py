@@ -1,4 +1,4 @@
-"""A name or a port that the mesh file does not have is told, with what was probably meant."""
+"""A name or a port that the mesh file does not have is reported with what was probably meant."""
 
 import asyncio
 from collections.abc import Callable

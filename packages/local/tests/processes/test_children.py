@@ -172,7 +172,7 @@ async def test_a_process_left_as_it_ended_is_not_started_again(
 
 
 class NotedGuard(Guard):
-    """Notes what it is told, and kills nothing."""
+    """Notes what it is sent, and kills nothing."""
 
     def __init__(self) -> None:
         self.watched: list[int] = []

@@ -83,7 +83,7 @@ def test_how_early_certificates_are_renewed_is_the_user_s_to_say(plan: MeshPlan)
     assert agent.environment["SECRET_GRACE_PERIOD_RATIO"] == "0.9"
 
 
-def test_a_program_is_told_where_to_listen_and_how_to_call(plan: MeshPlan) -> None:
+def test_a_program_is_given_where_to_listen_and_how_to_call(plan: MeshPlan) -> None:
     app = app_process(plan, plan.instances[0], STATE, {"PATH": "/usr/bin:/bin"})
     assert app is not None
     assert (app.environment["HOST"], app.environment["PORT"]) == ("127.64.1.2", "8080")
@@ -119,7 +119,7 @@ def test_a_proxyless_program_finds_its_agent_by_a_file(plan: MeshPlan) -> None:
     assert "MESH_DNS" not in app.environment
 
 
-def test_a_proxyless_program_that_could_not_reach_its_agent_is_told_before_the_start(
+def test_a_proxyless_program_that_could_not_reach_its_agent_is_reported_before_the_start(
     plan: MeshPlan,
 ) -> None:
     workload = msgspec.structs.replace(plan.instances[0].workload, proxyless=True)

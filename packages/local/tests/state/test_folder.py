@@ -39,7 +39,7 @@ def test_a_folder_belongs_to_one_run_at_a_time(tmp_path: Path) -> None:
             pytest.fail("opened twice")
 
 
-def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_created_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StateError, match=r"file/state can't be made: .*--state-dir"):
         with opened(tmp_path / "file" / "state"):

@@ -34,7 +34,7 @@ async def test_workloads_get_the_roots_that_the_authority_hands_out_now(
         file.unlink()
         await until(
             lambda: "roots can't be copied to the workloads" in caplog.messages,
-            what="that there are none is told",
+            what="that there are none is reported",
         )
         assert held(plan, state) == {b"new"}
         file.write_bytes(b"newest")

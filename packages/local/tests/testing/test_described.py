@@ -40,7 +40,7 @@ def test_a_workload_has_the_fields_of_a_file() -> None:
         (Workload("a", agent_env={"POD_NAME": "x"}), "workloads[0].agentEnv.POD_NAME: is given"),
     ],
 )
-def test_mistakes_are_told_as_in_a_file(workload: Workload, sentence: str) -> None:
+def test_mistakes_are_reported_as_in_a_file(workload: Workload, sentence: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         mesh_of(workload)
     assert sentence in str(caught.value)

@@ -73,7 +73,7 @@ async def listening(handle: Handler) -> AsyncIterator[MetadataAddress]:
     """Serve connections by a function while the block runs; for servers that behave badly."""
     tasks: set[asyncio.Task[None]] = set()
 
-    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def on_connection(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         if task is not None:
             tasks.add(task)
@@ -85,7 +85,7 @@ async def listening(handle: Handler) -> AsyncIterator[MetadataAddress]:
             if task is not None:
                 tasks.discard(task)
 
-    server = await asyncio.start_server(connected, "127.0.0.1", 0)
+    server = await asyncio.start_server(on_connection, "127.0.0.1", 0)
     try:
         yield MetadataAddress(*server.sockets[0].getsockname()[:2])
     finally:

@@ -1,4 +1,4 @@
-"""Health from a row of outcomes: a change is told after enough of one kind, one after another."""
+"""Health from a row of outcomes: a change is reported after enough of one kind in a row."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ class Thresholds:
     initial_delay_s: seconds before the first check.
     period_s: seconds from the start of a check to the start of the next.
     success, failure: how many outcomes of the kind in a row are needed, at least 1.
-    Raises `ValueError` if made wrong.
+    Raises `ValueError` for bad fields.
     """
 
     initial_delay_s: float = 0

@@ -21,11 +21,11 @@ HIGHEST_PORT = 65535
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpGet:
-    """A GET request, healthy if the status is from 200 to 399. Raises `ValueError` if made wrong.
+    """A GET request, healthy if the status is from 200 to 399. Raises `ValueError` for bad fields.
 
     host: to connect to; "" for the host that `check` is given.
     headers: replace those that are forwarded, by name; `Host` among them is what the application
-    is told, not where the request goes.
+    is sent, not where the request goes.
     http2: offer HTTP/2 in the TLS handshake, so only with https.
     """
 
@@ -42,7 +42,7 @@ class HttpGet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TcpSocket:
-    """A connection, healthy if it is accepted. Raises `ValueError` if made wrong.
+    """A connection, healthy if it is accepted. Raises `ValueError` for bad fields.
 
     host: to connect to; "" for the host that `check` is given.
     """
@@ -56,7 +56,7 @@ class TcpSocket:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exec:
-    """A command and its arguments, healthy if it ends with 0. Raises `ValueError` if made wrong."""
+    """A command with arguments, healthy if it ends with 0. Raises `ValueError` for bad fields."""
 
     command: tuple[str, ...]
 
@@ -70,7 +70,7 @@ class GrpcHealth:
 
     host: to connect to; "" for the host that `check` is given.
     service: the name that the server is asked about; "" for the server as a whole.
-    Raises `ValueError` if made wrong.
+    Raises `ValueError` for bad fields.
     """
 
     port: int

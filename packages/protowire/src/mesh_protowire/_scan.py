@@ -34,7 +34,7 @@ def scan(  # noqa: C901, PLR0912 - one loop without calls: it runs once for each
     A wanted field of another wire type is skipped, as protobuf's own parsers do.
 
     start, end: where in `data` the message is; all of it if they are not given.
-    numbers: fields that are told if they are integers, bools or enums, for `varint` to read.
+    numbers: fields that are yielded if they are integers, bools or enums, for `varint` to read.
 
     Raises WireError for bytes that are cut short or no message, and BeyondLimit for more than
     `at_most` fields.

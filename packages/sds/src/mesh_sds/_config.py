@@ -16,7 +16,7 @@ DEFAULT_SOCKET_NAME = "socket"
 class SdsConfig:
     """The socket of a secret server, its access rules, and its limits.
 
-    socket_path: its directory is made with mode 0700 if it is not there.
+    socket_path: its directory is created with mode 0700 if it is not there.
     socket_mode: of the socket file; wider than 0600 only makes sense with `allow`.
     allow: admit processes by the credentials that the kernel tells of them (SO_PEERCRED); None:
     admit every process that can open the socket.

@@ -67,7 +67,7 @@ class Subscriber(msgspec.Struct, frozen=True, kw_only=True):
 
     in_sync: whether it accepted the newest version of all it was sent. refusal: the error message
     of its last answer, if that was a refusal. refusals: their number so far. process: the
-    credentials of the process that connected, told by the kernel. secrets: by name.
+    credentials of the process that connected, known by the kernel. secrets: by name.
     """
 
     id: str

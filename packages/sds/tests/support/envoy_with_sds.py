@@ -198,7 +198,7 @@ def client_context(directory: Path, issued: Issued, *roots: TrustBundle) -> ssl.
 async def wait_for_serial(port: int, context: ssl.SSLContext, serial: int) -> None:
     """Shake hands until the listener shows this certificate and takes ours.
 
-    Workers that were told to start may take a moment to listen.
+    Workers that were asked to start may take a moment to listen.
     """
     while True:
         with suppress(ConnectionRefusedError):

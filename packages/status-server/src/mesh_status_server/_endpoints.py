@@ -1,4 +1,4 @@
-"""Paths and what answers them: who may ask, by which method, and what a wrong request is told."""
+"""Paths and what answers them: who may ask, by which method, and the answer to a wrong request."""
 
 from collections.abc import Mapping
 from http import HTTPStatus

@@ -39,8 +39,8 @@ def failure(status: int, code: str, description: str, **headers: str) -> Answer:
         "'" if each == '"' else each if " " <= each <= "~" and each != "\\" else "?"
         for each in description[:_MAX_DESCRIPTION]
     )
-    told = {"error": code, "error_description": shown, "error_uri": _ERROR_URI}
-    return _answer(status, told, **headers)
+    document = {"error": code, "error_description": shown, "error_uri": _ERROR_URI}
+    return _answer(status, document, **headers)
 
 
 def _answer(status: int, fields: Mapping[str, object], **headers: str) -> Answer:

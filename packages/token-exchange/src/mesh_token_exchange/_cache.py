@@ -44,7 +44,7 @@ class Issued:
 def issued(
     token: AccessToken, request: ExchangeRequest, *, asked_at: float, asked_monotonic: float
 ) -> Issued:
-    """Return a token with what is told of it; of the request, no token is kept."""
+    """Return a token with what is shown of it; of the request, no token is kept."""
     return Issued(
         token=token,
         asked_at=asked_at,

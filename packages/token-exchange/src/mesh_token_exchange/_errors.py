@@ -17,7 +17,7 @@ class ExchangeRefused(TokenExchangeError):
     """The authorization server refuses this exchange, and would refuse it again.
 
     code: an error code of RFC 6749 section 5.2 or RFC 8693 section 2.2.2, as `invalid_target`.
-    description: what the application is told; it holds no secret.
+    description: what the application is sent; it holds no secret.
     """
 
     def __init__(self, code: str, description: str) -> None:

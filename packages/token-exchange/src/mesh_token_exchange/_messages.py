@@ -9,7 +9,7 @@ JWT: Final = "urn:ietf:params:oauth:token-type:jwt"
 ACCESS_TOKEN: Final = "urn:ietf:params:oauth:token-type:access_token"  # noqa: S105 - a type
 
 MAX_LIFETIME_S: Final = 10 * 366 * 86_400
-"""The longest lifetime that is told of a token; ten years, so that its end is a date."""
+"""The longest lifetime that a token is given; ten years, so that its end is a date."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -120,7 +120,7 @@ class TokenExchange:
             running = self._running.get(key)
             if running is None:
                 return await self._exchange(key, request)
-            # Without an outcome, the request that made the call was cancelled: this one makes it.
+            # Without an outcome, the request that began the call was cancelled: this one makes it.
             if (outcome := await asyncio.shield(running)) is not None:
                 return outcome
 

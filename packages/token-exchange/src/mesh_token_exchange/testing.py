@@ -33,7 +33,7 @@ class FakeExchanger:
     """An `Exchanger` that makes a new token for each call, or raises `error`.
 
     requests: every call, in order.
-    lifetime_s: of the tokens; None: not told.
+    lifetime_s: of the tokens; None: not in the answer.
     may_answer: while this event is clear, calls wait.
     """
 

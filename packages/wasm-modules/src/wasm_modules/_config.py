@@ -17,7 +17,7 @@ MAX_MODULE_BYTES = 256 * 1024 * 1024
 class WasmConfig:
     """The cache and the limits.
 
-    cache_root: directory of the modules; made with mode 0700 when the first one is fetched.
+    cache_root: directory of the modules; created with mode 0700 when the first one is fetched.
     expiry_s: a module that was not used for so long is removed. One that a filter has is in use.
     purge_interval_s: between two looks for such modules.
     request_timeout_s: of one HTTP request, its body included.

@@ -59,11 +59,11 @@ class Counters:
     conversions: dict[Conversion, int] = field(default_factory=dict)
     durations: Durations = field(default_factory=Durations)
 
-    def fetched(self, result: FetchResult) -> None:
+    def on_fetch(self, result: FetchResult) -> None:
         """Count a fetch."""
         self.fetches[result] = self.fetches.get(result, 0) + 1
 
-    def converted(self, result: Conversion, milliseconds: float) -> None:
+    def on_conversion(self, result: Conversion, milliseconds: float) -> None:
         """Count the rewrite of a resource."""
         self.conversions[result] = self.conversions.get(result, 0) + 1
         self.durations.observe(milliseconds)

@@ -46,7 +46,7 @@ log = logging.getLogger("wasm_modules")
 _MOST_FETCHES = 16
 _LONGEST_FETCH_S = 600.0
 _GIVEN_S = 60.0
-"""For so long a file stays that was given to someone who may not have told yet that it is used."""
+"""For so long a file stays that was handed out and may not be reported as used yet."""
 
 T = TypeVar("T")
 
@@ -63,7 +63,7 @@ class _Source(NamedTuple):
 
 
 class Modules:
-    """Gets modules; made by `getting_modules`."""
+    """Gets modules; created by `getting_modules`."""
 
     def __init__(self, config: WasmConfig, *, clock: Clock, counters: Counters) -> None:
         self._config = config
@@ -137,7 +137,7 @@ class Modules:
             name=f"wasm-fetch {source.wanted.reference[:80]}",
         )
         self._fetches[source.key] = fetch
-        fetch.add_done_callback(partial(self._ended, source.key))
+        fetch.add_done_callback(partial(self._on_end, source.key))
         return fetch
 
     def _patience_s(self, timeout_s: float) -> float:
@@ -145,7 +145,7 @@ class Modules:
         attempts = 1 + self._config.max_retries
         return max(timeout_s, attempts * self._config.request_timeout_s)
 
-    def _ended(self, key: bytes, fetch: asyncio.Task[Path]) -> None:
+    def _on_end(self, key: bytes, fetch: asyncio.Task[Path]) -> None:
         del self._fetches[key]
         if not fetch.cancelled():
             fetch.exception()  # Those who wait have it; without them it is in the log.
@@ -172,7 +172,7 @@ class Modules:
                 f"{error}"
             ) from error
         finally:
-            self._counters.fetched(result)
+            self._counters.on_fetch(result)
 
     async def _fetch(self, source: _Source) -> Path:
         folder = await self._in_thread(self._store.new_folder)

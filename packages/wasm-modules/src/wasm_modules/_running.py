@@ -98,7 +98,7 @@ class _Opened:
     async def _purge(self, modules: Modules) -> None:
         await modules.count()
         while True:
-            # Not before: what a configuration wants that was in use before a restart is told later.
+            # Not before: what a configuration wants that was in use before a restart comes later.
             await self._clock.sleep(self._config.purge_interval_s)
             try:
                 await modules.purge(self._in_use())

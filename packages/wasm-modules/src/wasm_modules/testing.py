@@ -109,7 +109,7 @@ class HttpServer:
 
     async def __aenter__(self) -> Self:
         self._server = await asyncio.start_server(
-            self._connected, "127.0.0.1", 0, ssl=self._tls, backlog=64
+            self._on_connection, "127.0.0.1", 0, ssl=self._tls, backlog=64
         )
         self.port = self._server.sockets[0].getsockname()[1]
         return self
@@ -122,7 +122,9 @@ class HttpServer:
         if self._connections:
             await asyncio.wait(self._connections)
 
-    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _on_connection(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         task = asyncio.current_task()
         if task is not None:
             self._connections.add(task)
@@ -176,7 +178,7 @@ def tar_of(files: Mapping[str, bytes], *, compressed: bool = False) -> bytes:
 
 
 def docker_layer(module: bytes, *, name: str = "plugin.wasm") -> Layer:
-    """Return the layer of an image that Docker has made."""
+    """Return the layer of an image that Docker has built."""
     return Layer(_DOCKER_LAYER, tar_of({name: module}, compressed=True))
 
 

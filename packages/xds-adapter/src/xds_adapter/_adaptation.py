@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Action(StrEnum):
-    """The change that was made where a resource names an extension that the Envoy lacks.
+    """The change that was applied where a resource names an extension that the Envoy lacks.
 
     REMOVED: the extension was taken out. TRANSLATED: a stock extension, or the typed form of the
     same one, is in its place. DENIED: it protects something, and what is in its place denies
@@ -33,7 +33,7 @@ class Change(NamedTuple):
 
 
 class Adaptation(NamedTuple):
-    """A kind of adaptation and how often it was made, in resources that went to Envoy."""
+    """A kind of adaptation and how often it was applied, in resources that went to Envoy."""
 
     extension: str
     action: Action

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 from mesh_protowire import WireError, type_name
 from xds_adapter._adaptation import Action, Adaptation, Change
+from xds_adapter._extension_fields import RESOURCES
 from xds_adapter._extensions import Extensions, read_extensions
-from xds_adapter._places import RESOURCES
 from xds_adapter._private import is_istios_own
 from xds_adapter._walk import Walk
 
@@ -34,7 +34,7 @@ class Adapter:
 
     @property
     def adaptations(self) -> tuple[Adaptation, ...]:
-        """The kinds of changes made so far, in the order of the first time."""
+        """The kinds of changes applied so far, in the order of the first time."""
         return tuple(Adaptation(*change, count) for change, count in self._counts.items())
 
     def concerns(self, node: bytes, type_url: str) -> bool:

@@ -11,6 +11,12 @@ from xds_adapter import _authn_rules as authn_rules
 from xds_adapter import _private as private
 from xds_adapter import _stock as stock
 from xds_adapter._adaptation import Action, Change
+from xds_adapter._extension_fields import (
+    HTTP_FILTERS,
+    PER_ROUTE,
+    UPSTREAM_HTTP_FILTERS,
+    ExtensionField,
+)
 from xds_adapter._extensions import Extensions
 from xds_adapter._null_plugins import (
     NETWORK_WASM,
@@ -18,7 +24,6 @@ from xds_adapter._null_plugins import (
     null_plugin,
     null_plugin_in_struct,
 )
-from xds_adapter._places import HTTP_FILTERS, PER_ROUTE, UPSTREAM_HTTP_FILTERS, Place
 
 _TYPED_STRUCTS = frozenset({"udpa.type.v1.TypedStruct", "xds.type.v3.TypedStruct"})
 _NO_TYPES = frozenset({"", "google.protobuf.Empty"})
@@ -75,73 +80,75 @@ class Named(NamedTuple):
         return cls(name, type_url, value, False)
 
 
-def decide(named: Named, place: Place, around: bytes, extensions: Extensions) -> Decision:
+def decide(named: Named, field: ExtensionField, around: bytes, extensions: Extensions) -> Decision:
     """Decide about an extension. around: the message that the place is in. Raises WireError."""
     known_type = type_name(named.type_url)
     if not known_type:
         if (own := private.TYPE_BY_NAME.get(named.name)) is None:
-            return _typed_by_name(named.name, place, extensions)
+            return _typed_by_name(named.name, field, extensions)
         known_type = own
     if known_type in extensions.types:
-        return _known(known_type, named, place, around, extensions)
+        return _known(known_type, named, field, around, extensions)
     if known_type == private.AUTHN:
-        return _authentication(named, place, around, extensions)
+        return _authentication(named, field, around, extensions)
     if (own_extension := private.BY_TYPE.get(known_type)) is not None:
-        return _taken_out(own_extension, place, extensions)
-    if not place.typed:
+        return _taken_out(own_extension, field, extensions)
+    if not field.typed:
         return _KEEP  # of routes and protocol options Envoy lists not every type
     return Decision(Fate.KEEP, _refused(named.name or known_type))
 
 
-def _typed_by_name(name: str, place: Place, extensions: Extensions) -> Decision:
-    if not place.typed or not name:
+def _typed_by_name(name: str, field: ExtensionField, extensions: Extensions) -> Decision:
+    if not field.typed or not name:
         return _KEEP
-    if (found := extensions.type_for(place.category, name)) is None:
+    if (found := extensions.type_for(field.category, name)) is None:
         return _KEEP
     change = Change(name, Action.TRANSLATED)
     return Decision(Replace(stock.packed(found)), change)
 
 
-def _null_plugin(known_type: str, named: Named, place: Place, extensions: Extensions) -> Decision:
+def _null_plugin(
+    known_type: str, named: Named, field: ExtensionField, extensions: Extensions
+) -> Decision:
     plugin = null_plugin_in_struct(named.value) if named.is_struct else null_plugin(named.value)
     if not plugin or extensions.has_name("envoy.wasm.null_vms", plugin):
         return _KEEP
     if (own := private.NULL_PLUGINS.get(plugin)) is None:
         return Decision(Fate.KEEP, _refused(f"{plugin} (Wasm)"))
-    if not place.removable and known_type == NETWORK_WASM:
+    if not field.removable and known_type == NETWORK_WASM:
         return Decision(
             Replace(stock.network_no_op()), Change(own.extension, Action.REMOVED, own.lost)
         )
-    return _taken_out(own, place, extensions)
+    return _taken_out(own, field, extensions)
 
 
-def _taken_out(own: private.Private, place: Place, extensions: Extensions) -> Decision:
+def _taken_out(own: private.Private, field: ExtensionField, extensions: Extensions) -> Decision:
     # An entry of a map is what a route changes of a filter, which is itself replaced.
-    substitute = own.substitute(place.category, extensions) if place.message else None
+    substitute = own.substitute(field.category, extensions) if field.message else None
     if substitute is not None:
         return Decision(Replace(substitute), Change(own.extension, Action.TRANSLATED, own.lost))
     change = Change(own.extension, Action.REMOVED, own.lost)
-    if place.removable:
+    if field.removable:
         return Decision(Fate.REMOVE, change)
-    if place.category in _HTTP and extensions.has(stock.RBAC):
+    if field.category in _HTTP and extensions.has(stock.RBAC):
         return Decision(Replace(stock.no_op()), change)
     return Decision(Fate.KEEP, _refused(own.extension))
 
 
 def _known(
-    known_type: str, named: Named, place: Place, around: bytes, extensions: Extensions
+    known_type: str, named: Named, field: ExtensionField, around: bytes, extensions: Extensions
 ) -> Decision:
     """Decide about an extension that the Envoy has; its content may name one that it lacks."""
     if known_type in WASM_TYPES:
-        return _null_plugin(known_type, named, place, extensions)
+        return _null_plugin(known_type, named, field, extensions)
     if known_type == stock.RBAC and authn_rules.METADATA in named.value:
-        return _rules(named, place, around, extensions)
+        return _rules(named, field, around, extensions)
     return _KEEP
 
 
-def _rules(named: Named, place: Place, around: bytes, extensions: Extensions) -> Decision:
+def _rules(named: Named, field: ExtensionField, around: bytes, extensions: Extensions) -> Decision:
     """Decide about authorization rules that read what `istio_authn` provides."""
-    reads_it = place.category == HTTP_FILTERS and bool(place.message)
+    reads_it = field.category == HTTP_FILTERS and bool(field.message)
     if not reads_it or extensions.has(private.AUTHN) or private.AUTHN.encode() not in around:
         return _KEEP
     new = authn.rules_without_it(named.value, around)
@@ -151,8 +158,10 @@ def _rules(named: Named, place: Place, around: bytes, extensions: Extensions) ->
     return Decision(Replace(stock.packed(stock.RBAC, new)), change)
 
 
-def _authentication(named: Named, place: Place, around: bytes, extensions: Extensions) -> Decision:
-    if place.category != HTTP_FILTERS or named.is_struct or not extensions.has(stock.RBAC):
+def _authentication(
+    named: Named, field: ExtensionField, around: bytes, extensions: Extensions
+) -> Decision:
+    if field.category != HTTP_FILTERS or named.is_struct or not extensions.has(stock.RBAC):
         return Decision(Fate.KEEP, _refused(authn.EXTENSION))
     verdict = authn.verdict_on(named.value, around)
     change = Change(authn.EXTENSION, verdict.action, verdict.lost)

@@ -1,6 +1,6 @@
 """Wasm plugins of the null VM: compiled into an Envoy, configured as if they were modules.
 
-In Istio's releases before 1.17 telemetry is made of them.
+In Istio's releases before 1.17 telemetry consists of them.
 """
 
 from __future__ import annotations

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 from xds_adapter import _stock as stock
+from xds_adapter._extension_fields import HTTP_FILTERS
 from xds_adapter._extensions import Extensions
-from xds_adapter._places import HTTP_FILTERS
 
 _Make = Callable[[], bytes]
 

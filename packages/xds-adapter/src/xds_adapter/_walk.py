@@ -19,13 +19,13 @@ from mesh_protowire import (
     unpack,
     values_of,
 )
-from xds_adapter import _places as places
+from xds_adapter import _extension_fields as extension_fields
 from xds_adapter import _private as private
 from xds_adapter import _stock as stock
 from xds_adapter._adaptation import Action, Change
 from xds_adapter._decision import Fate, Named, Replace, decide
+from xds_adapter._extension_fields import Content, ExtensionField
 from xds_adapter._extensions import Extensions
-from xds_adapter._places import Content, Place
 
 MAX_DEPTH: Final = 48
 MAX_FIELDS: Final = 2_000_000
@@ -55,14 +55,14 @@ class Walk:
         """
         type_url, value = unpack(body)
         found = type_name(type_url)
-        if found == places.WRAPPER and not wrapped:
+        if found == extension_fields.WRAPPER and not wrapped:
             inner = merged(value, 2)
             if inner is None or (new := self.resource(inner, wrapped=True)) is inner:
                 return body
             return replaced(body, _ANY_VALUE, [replaced(value, 2, [new])])
-        if found == places.EXTENSION_CONFIG:
-            adapted = self._extension(places.EXTENSION_RESOURCE, value, value, 0)
-        elif found in places.RESOURCES:
+        if found == extension_fields.EXTENSION_CONFIG:
+            adapted = self._extension(extension_fields.EXTENSION_RESOURCE, value, value, 0)
+        elif found in extension_fields.RESOURCES:
             adapted = self._message(found, value, 0)
         else:
             return body
@@ -74,7 +74,7 @@ class Walk:
         """Return a message, the same object if nothing was changed; None to remove it."""
         if depth > MAX_DEPTH:
             raise WireError("the resource is nested too deeply")
-        inside = places.INSIDE[kind]
+        inside = extension_fields.INSIDE[kind]
         parts: list[bytes] = []
         last = seen = 0
         for number, wire, begin, start, end in fields(data, at_most=self._fields_left):
@@ -86,7 +86,7 @@ class Walk:
             new = self._content(content, old, data, depth + 1)
             if new is old:
                 continue
-            if new is None and isinstance(content, Place) and content.with_message:
+            if new is None and isinstance(content, ExtensionField) and content.with_message:
                 return None
             parts.append(data[last:begin])
             if new is not None:
@@ -94,54 +94,60 @@ class Walk:
             last = end
         self._fields_left -= seen
         adapted = b"".join([*parts, data[last:]]) if parts else data
-        if kind == places.COMMON_TLS:
+        if kind == extension_fields.COMMON_TLS:
             return self._tls(adapted)
-        if kind == places.CLUSTER:
+        if kind == extension_fields.CLUSTER:
             return self._cluster(adapted)
         return adapted
 
     def _content(self, content: Content, data: bytes, around: bytes, depth: int) -> bytes | None:
-        if isinstance(content, Place):
+        if isinstance(content, ExtensionField):
             return self._extension(content, data, around, depth)
         return self._message(content, data, depth)
 
-    def _extension(self, place: Place, data: bytes, around: bytes, depth: int) -> bytes | None:
+    def _extension(
+        self, field: ExtensionField, data: bytes, around: bytes, depth: int
+    ) -> bytes | None:
         """Return what names an extension, as it is, with another configuration, or None."""
         found = _values(data)
-        config = found.get(place.config)
-        discovery = found.get(place.discovery)
-        name = found.get(place.name, b"").decode(errors="replace")
+        config = found.get(field.config)
+        discovery = found.get(field.discovery)
+        name = found.get(field.name, b"").decode(errors="replace")
         if discovery is not None:
-            return self._discovered(place, name, data, discovery)
+            return self._discovered(field, name, data, discovery)
         named = Named.read(name, config)
-        fate, change = decide(named, place, around, self._extensions)
+        fate, change = decide(named, field, around, self._extensions)
         if fate is Fate.KEEP:
-            if change is not None and not (place.optional and number_of(data, place.optional)):
+            if change is not None and not (field.optional and number_of(data, field.optional)):
                 self.changes.append(change)
-            return data if config is None else self._inside(place, data, config, named, depth)
+            return data if config is None else self._inside(field, data, config, named, depth)
         if change is not None:
             self.changes.append(change)
         if isinstance(fate, Replace):
-            return replaced(data, place.config, [fate.config])
+            return replaced(data, field.config, [fate.config])
         return None
 
-    def _inside(self, place: Place, data: bytes, config: bytes, named: Named, depth: int) -> bytes:
+    def _inside(
+        self, field: ExtensionField, data: bytes, config: bytes, named: Named, depth: int
+    ) -> bytes:
         """Return what names an extension, after a walk through its configuration."""
         kind = type_name(named.type_url)
-        if named.is_struct or kind not in places.INSIDE:
+        if named.is_struct or kind not in extension_fields.INSIDE:
             return data
         new = self._message(kind, named.value, depth + 1)
         if new is named.value or new is None:
             return data
-        return replaced(data, place.config, [replaced(config, _ANY_VALUE, [new])])
+        return replaced(data, field.config, [replaced(config, _ANY_VALUE, [new])])
 
-    def _discovered(self, place: Place, name: str, data: bytes, source: bytes) -> bytes | None:
+    def _discovered(
+        self, field: ExtensionField, name: str, data: bytes, source: bytes
+    ) -> bytes | None:
         """Return a filter whose configuration comes by ECDS: Envoy must have all its types."""
         urls = [url.decode(errors="replace") for url in values_of(source, _TYPE_URLS)]
         kept, changes = [], []
         substitute: bytes | None = None
         for url in urls:
-            fate, change = decide(Named(name, url, b"", True), place, data, self._extensions)
+            fate, change = decide(Named(name, url, b"", True), field, data, self._extensions)
             if fate is Fate.KEEP:
                 kept.append(url)
             elif isinstance(fate, Replace):
@@ -152,8 +158,8 @@ class Walk:
         if len(kept) == len(urls):
             return data
         if not kept:
-            without = replaced(data, place.discovery, [])
-            return None if substitute is None else replaced(without, place.config, [substitute])
+            without = replaced(data, field.discovery, [])
+            return None if substitute is None else replaced(without, field.config, [substitute])
         # In the place of the others' resources comes a filter that does nothing.
         no_op = stock.TYPES + stock.RBAC
         allowed = kept if no_op in kept or not self._extensions.has(no_op) else [*kept, no_op]
@@ -161,7 +167,7 @@ class Walk:
         default = merged(source, _DEFAULT_CONFIG)
         if default is not None and unpack(default).type_url not in kept:
             new = replaced(replaced(new, _DEFAULT_CONFIG, []), _WITHOUT_WARMING, [])
-        return replaced(data, place.discovery, [new])
+        return replaced(data, field.discovery, [new])
 
     def _tls(self, context: bytes) -> bytes:
         """Return a TLS context that does not speak of an exchange which this Envoy can't make."""
@@ -184,7 +190,7 @@ class Walk:
         if (
             "istio" not in self._offered
             or self._extensions.has(private.ALPN)
-            or own.substitute(places.HTTP_FILTERS, self._extensions) is None
+            or own.substitute(extension_fields.HTTP_FILTERS, self._extensions) is None
         ):
             return cluster
         first = "istio-h2" if "h2" in self._offered else "istio-http/1.1"

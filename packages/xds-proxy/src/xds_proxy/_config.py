@@ -159,7 +159,7 @@ class OnDisconnect(StrEnum):
 class SavedConfig:
     """Where accepted configuration is saved, for an Envoy that starts without a control plane.
 
-    directory: made with mode 0700; only one relay can have it at a time.
+    directory: created with mode 0700; only one relay can have it at a time.
     owner: names and values that must be as they were when it is used, such as the workload's
         identity. The node's id and cluster, and the control plane's address, count besides.
     max_bytes, max_resources: of all types together; more is not saved, which is logged.
@@ -194,7 +194,7 @@ class SavedConfig:
 class RelayConfig:
     """The relay's two sides.
 
-    socket_path: where Envoy connects. Its directory is made with mode 0700 if it does not exist.
+    socket_path: where Envoy connects. Its directory is created with mode 0700 if it does not exist.
     on_disconnect: what becomes of Envoy's stream when the one to the control plane ends or cannot
         be opened. With END, Envoy opens the next stream itself, up to 30 s later.
     max_message_bytes: a larger message ends the stream it is on with RESOURCE_EXHAUSTED.
@@ -216,7 +216,7 @@ class RelayConfig:
         shall not have certificates signed, for example, with the agent's token.
     max_passed_calls: how many such calls pass at a time; each has a connection of its own.
     trim_memory_after_s: when no message of a MiB or more has passed for this long, garbage is
-        collected and the C library told to give its free memory back to the system; that concerns
+        collected and the C library asked to give its free memory back to the system; that concerns
         the whole process. None: never.
     socket_mode: who may connect; as it stands, the user of this process.
     saved: where accepted configuration is saved, for an Envoy that starts while no control plane

@@ -16,7 +16,7 @@ class ConfigError(XdsProxyError):
 
 
 class SocketError(XdsProxyError):
-    """Envoy's socket cannot be made at its path."""
+    """Envoy's socket cannot be created at its path."""
 
 
 class TranslationError(XdsProxyError):

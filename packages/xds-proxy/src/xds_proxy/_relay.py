@@ -42,7 +42,7 @@ log = logging.getLogger("xds_proxy")
 
 
 class Relay:
-    """A running relay; made by `relaying`."""
+    """A running relay; created by `relaying`."""
 
     def __init__(
         self,
@@ -179,7 +179,7 @@ async def relaying(
 
     Raises:
         ConfigError: a configuration value that can never work.
-        SocketError: the socket cannot be made.
+        SocketError: the socket cannot be created.
     """
     config.check()
     types = [interceptor.type_url for interceptor in interceptors]

@@ -69,7 +69,7 @@ class ControlPlaneStream:
 
 
 class ControlPlane:
-    """A listening control plane; made by `control_plane`."""
+    """A listening control plane; created by `control_plane`."""
 
     def __init__(self) -> None:
         self.address = ""

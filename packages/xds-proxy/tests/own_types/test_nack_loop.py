@@ -23,9 +23,9 @@ class Sender:
 
     async def send(self, type_url: str, *bodies: bytes) -> bytes:
         self._number += 1
-        made = Messages.delta_response if self._dialect is DELTA else Messages.response
+        build = Messages.delta_response if self._dialect is DELTA else Messages.response
         name = str(self._number)
-        response = made(type_url, version=name, nonce=name, bodies=bodies)
+        response = build(type_url, version=name, nonce=name, bodies=bodies)
         await self._stream.send(response)
         return response
 
@@ -42,12 +42,12 @@ class Sender:
 
 
 def _listeners(dialect: Dialect) -> bytes:
-    made = Messages.delta_request if dialect is DELTA else Messages.request
-    return made(Messages.listener)
+    build = Messages.delta_request if dialect is DELTA else Messages.request
+    return build(Messages.listener)
 
 
 @by_dialect
-async def test_it_is_answered_ever_later_and_told_once(
+async def test_it_is_answered_ever_later_and_logged_once(
     start_relay: RelayStarter, caplog: pytest.LogCaptureFixture, dialect: Dialect
 ) -> None:
     loop, recorder = asyncio.get_running_loop(), RecordingInterceptor()
@@ -78,8 +78,8 @@ async def test_it_is_answered_ever_later_and_told_once(
         nack, ack = await upstream.answers(("6", "8"))
         assert (nack.error, ack.error) == ("no table", None)
         assert recorder.taken == [b"good"]
-    (told,) = relays_errors(caplog)
-    assert vars(told)["reason"] == "no table"
+    (record,) = relays_errors(caplog)
+    assert vars(record)["reason"] == "no table"
 
 
 @by_dialect

@@ -90,8 +90,8 @@ def _names(dialect: Dialect, raw: bytes) -> set[str]:
     if dialect is DELTA:
         delta = discovery_pb2.DeltaDiscoveryResponse.FromString(raw)
         return {each.name for each in delta.resources}
-    made = discovery_pb2.DiscoveryResponse.FromString(raw)
-    return {discovery_pb2.ResourceName.FromString(each.value).name for each in made.resources}
+    response = discovery_pb2.DiscoveryResponse.FromString(raw)
+    return {discovery_pb2.ResourceName.FromString(each.value).name for each in response.resources}
 
 
 def _nonces(dialect: Dialect, raw: bytes, refused: bool) -> tuple[str, bool]:  # noqa: FBT001

@@ -14,10 +14,10 @@ BUILD = (b"envoy", b"1.36")
 
 
 def node(version: int, **metadata: str) -> bytes:
-    made = base_pb2.Node(id="a", user_agent_name="envoy")
-    made.user_agent_build_version.version.minor_number = version
-    made.user_agent_build_version.metadata.update(metadata)
-    return bytes(made.SerializeToString())
+    envoy_node = base_pb2.Node(id="a", user_agent_name="envoy")
+    envoy_node.user_agent_build_version.version.minor_number = version
+    envoy_node.user_agent_build_version.metadata.update(metadata)
+    return bytes(envoy_node.SerializeToString())
 
 
 def quarantined() -> Quarantine:
@@ -95,7 +95,7 @@ def test_at_most_1024_are_kept() -> None:
     assert len(quarantine.resources) == 1024
 
 
-def test_builds_are_told_apart_whatever_the_order_of_their_metadata() -> None:
+def test_builds_are_distinguished_whatever_the_order_of_their_metadata() -> None:
     one = build_of(node(36, **{"ssl.version": "a", "revision.sha": "b"}))
     assert one == build_of(node(36, **{"revision.sha": "b", "ssl.version": "a"}))
     assert one != build_of(node(36, **{"revision.sha": "c", "ssl.version": "a"}))

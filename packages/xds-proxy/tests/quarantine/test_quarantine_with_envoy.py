@@ -63,15 +63,15 @@ class Setup:
         bad_listener: str = "",
     ) -> list[tuple[str, Message]]:
         """Routes answer with the status."""
-        made: list[tuple[str, Message]] = []
+        named: list[tuple[str, Message]] = []
         for name, port in self.ports.items():
-            made += [
+            named += [
                 (name, cluster(name)),
                 (name, endpoints(name, status, bad=name == bad_endpoints)),
                 (name, listener(name, port, routes=name, bad=name == bad_listener)),
                 (name, route(name, status, bad=name == bad_route)),
             ]
-        return made
+        return named
 
     async def until_answers(self, *expected: int) -> None:
         """Wait until the listeners answer so."""

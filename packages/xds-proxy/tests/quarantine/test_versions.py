@@ -55,7 +55,7 @@ def shown(stream: Stream) -> dict[str, tuple[int, str, str]]:
     }
 
 
-async def test_a_resource_that_envoy_had_before_is_told_with_both_versions() -> None:
+async def test_a_resource_that_envoy_had_before_is_reported_with_both_versions() -> None:
     plane = Plane(DELTA)
     names = {"route-0", "route-1", "route-2"}
     async with asyncio.timeout(60), streaming(Quarantine(lambda: 0.0), Saved()) as stream:
@@ -76,7 +76,7 @@ async def test_a_resource_that_envoy_had_before_is_told_with_both_versions() -> 
         }
 
 
-async def test_a_new_envoy_has_the_last_good_version_and_is_told_of_the_refused_one() -> None:
+async def test_a_new_envoy_has_the_last_good_version_and_the_refused_one_is_reported() -> None:
     plane, quarantine, saved = Plane(DELTA), Quarantine(lambda: 0.0), Saved()
     names = {"route-0", "route-1"}
     async with asyncio.timeout(60), streaming(quarantine, saved) as old:
@@ -98,7 +98,7 @@ async def test_a_new_envoy_has_the_last_good_version_and_is_told_of_the_refused_
             assert plane.body("route-0") not in new.envoy.have[ROUTE].values()
 
 
-def test_of_more_than_two_versions_none_is_told() -> None:
+def test_of_more_than_two_versions_none_is_reported() -> None:
     held = HeldResources()
     held.add({"a": "1"}, at=0.0)
     held.doubt({"a": "2"}, at=1.0)

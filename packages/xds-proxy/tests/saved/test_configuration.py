@@ -151,7 +151,7 @@ async def test_a_configuration_without_changes_stays_young_while_it_is_current(
             await written(saved, number)
 
 
-async def test_another_node_gets_nothing_and_the_reason_is_told(
+async def test_another_node_gets_nothing_and_the_reason_is_reported(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with saved_in(tmp_path / "s") as saved:
@@ -215,7 +215,7 @@ async def test_a_node_that_changes_does_not_get_the_others_configuration(tmp_pat
     assert await found(tmp_path / "s") is None
 
 
-async def test_a_directory_that_cannot_be_made_is_told_once_and_tried_again(
+async def test_a_directory_that_cannot_be_created_is_logged_once_and_tried_again(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     clock = ManualClock()
@@ -241,7 +241,7 @@ async def test_a_directory_that_cannot_be_made_is_told_once_and_tried_again(
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-async def test_a_directory_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+async def test_a_directory_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     try:
         async with saved_in(tmp_path / "s") as saved:
@@ -251,7 +251,7 @@ async def test_a_directory_that_cannot_be_written_is_told(tmp_path: Path) -> Non
         tmp_path.chmod(0o700)
 
 
-async def test_too_much_is_told_and_what_was_saved_is_removed(
+async def test_too_much_is_reported_and_what_was_saved_is_removed(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with saved_in(tmp_path / "s", max_bytes=2000) as saved:
@@ -303,7 +303,7 @@ async def test_a_failure_of_our_own_ends_nothing(
     assert any(each.levelno == logging.ERROR for each in caplog.records)
 
 
-async def test_two_at_one_directory_are_told_apart(tmp_path: Path) -> None:
+async def test_two_at_one_directory_are_distinguished(tmp_path: Path) -> None:
     async with saved_in(tmp_path / "s") as first:
         accept(first, a="1")
         await written(first, 1)

@@ -18,11 +18,11 @@ VIRTUAL_HOST = "type.googleapis.com/envoy.config.route.v3.VirtualHost"
 
 
 def with_ttl(name: str, *, body: bool, ttl_s: int = 5) -> discovery_pb2.Resource:
-    made = discovery_pb2.Resource(name=name, version="2")
-    made.ttl.seconds = ttl_s
+    wrapped = discovery_pb2.Resource(name=name, version="2")
+    wrapped.ttl.seconds = ttl_s
     if body:
-        made.resource.Pack(resource(CLUSTER, name, "new"))
-    return made
+        wrapped.resource.Pack(resource(CLUSTER, name, "new"))
+    return wrapped
 
 
 def sent(dialect: Dialect, *resources: discovery_pb2.Resource) -> bytes:
@@ -42,8 +42,8 @@ def after(dialect: Dialect, *responses: bytes, replaces: bool = False) -> Merged
 
 
 def before(dialect: Dialect) -> bytes:
-    made = difference if dialect is DELTA else everything
-    return made(CLUSTER, {"a": "old", "b": "old"})
+    build = difference if dialect is DELTA else everything
+    return build(CLUSTER, {"a": "old", "b": "old"})
 
 
 @pytest.mark.parametrize("dialect", [DELTA, STATE_OF_THE_WORLD], ids=["delta", "whole"])
@@ -77,10 +77,10 @@ def test_a_resource_with_a_time_to_live_is_left_out(dialect: Dialect) -> None:
 
 
 def test_a_resource_in_a_wrapper_without_a_time_to_live_is_saved_without_it() -> None:
-    made = with_ttl("a", body=True)
-    made.ClearField("ttl")
-    found = after(STATE_OF_THE_WORLD, sent(STATE_OF_THE_WORLD, made)).resources["a"]
-    assert found.body == made.resource.SerializeToString()
+    wrapped = with_ttl("a", body=True)
+    wrapped.ClearField("ttl")
+    found = after(STATE_OF_THE_WORLD, sent(STATE_OF_THE_WORLD, wrapped)).resources["a"]
+    assert found.body == wrapped.resource.SerializeToString()
 
 
 def test_only_wrappers_without_bodies_prolong() -> None:

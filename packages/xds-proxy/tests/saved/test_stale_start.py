@@ -168,7 +168,7 @@ def saved_as(type_url: str, *names: str) -> list[bytes]:
     return [bytes(resource(type_url, name).SerializeToString()) for name in names]
 
 
-async def test_a_fresh_envoy_gets_everything_in_its_own_order_and_is_told_as_stale(
+async def test_a_fresh_envoy_gets_everything_in_its_own_order_and_is_reported_as_stale(
     setup: Setup,
 ) -> None:
     await setup.save()
@@ -219,7 +219,7 @@ async def test_the_control_plane_replaces_it_type_by_type(setup: Setup) -> None:
             assert relay.status.connected
 
 
-async def test_in_delta_the_control_plane_is_told_what_envoy_has(setup: Setup) -> None:
+async def test_in_delta_the_control_plane_is_sent_what_envoy_has(setup: Setup) -> None:
     await setup.save()
     async with (
         setup.relay(),
@@ -280,8 +280,8 @@ async def test_in_delta_a_silent_control_plane_that_speaks_at_last_begins_anew(
         # It would not say that `b` is gone, as it does not know that Envoy has it.
         await silent.send(difference(CLUSTER, {"a": "9"}))
         stream = await plane.accept()
-        told = {each.type_url: each for each in [await asked(stream), await asked(stream)]}
-        assert set(told[CLUSTER].initial_resource_versions) == {"a", "b"}
+        requests = {each.type_url: each for each in [await asked(stream), await asked(stream)]}
+        assert set(requests[CLUSTER].initial_resource_versions) == {"a", "b"}
         await stream.send(difference(CLUSTER, {"a": "9"}, removed=["b"]))
         assert list((await received_delta(envoy)).removed_resources) == ["b"]
 

@@ -172,7 +172,9 @@ def test_secrets_are_never_saved() -> None:
     assert can_be_saved(CLUSTER)
 
 
-def test_a_resource_with_a_key_in_it_is_left_out_and_told(store: Store, directory: Path) -> None:
+def test_a_resource_with_a_key_in_it_is_left_out_and_reported(
+    store: Store, directory: Path
+) -> None:
     key = "-----BEGIN EC PRIVATE KEY-----\nMHcCAQEE\n-----END EC PRIVATE KEY-----\n"
     outcome = store.save(OWNER, {CLUSTER: whole(CLUSTER, a=key, b="")}, current_at=NOW)
     assert outcome.withheld == {CLUSTER: ("a",)}
@@ -353,7 +355,7 @@ def test_two_agents_do_not_have_one_directory(saved: Path, store: Store) -> None
     other.close()
 
 
-def test_a_directory_that_was_removed_is_made_again(saved: Path, store: Store) -> None:
+def test_a_directory_that_was_removed_is_created_again(saved: Path, store: Store) -> None:
     store.save(OWNER, {CLUSTER: whole(CLUSTER, a="1")}, current_at=NOW)
     for path in saved.iterdir():
         path.unlink()

@@ -1,4 +1,4 @@
-"""A directory that can't be used: told once, tried again at long intervals, and nothing else.
+"""A directory that can't be used: logged once, tried again at long intervals, and nothing else.
 
 Each one is prepared in a mount namespace of its own, where a process saves; its clock is moved by
 hand, so that five minutes of tries take a moment.
@@ -32,12 +32,12 @@ from mesh_lifecycle.testing import ManualClock
 from xds_proxy.protocol._dialect import STATE_OF_THE_WORLD
 from xds_proxy.saved._configuration import SavedConfiguration
 
-told = []
+logged = []
 node = base_pb2.Node(id="node", cluster="cluster").SerializeToString()
 
-class Told(logging.Handler):
+class Warnings(logging.Handler):
     def emit(self, record):
-        told.append(f"{record.getMessage()}: {record.reason}")
+        logged.append(f"{record.getMessage()}: {record.reason}")
 
 class Counting(SavedConfiguration):
     tries = 0
@@ -50,7 +50,7 @@ def accept(saved, text):
                         response=everything(CLUSTER, {"a": text}), whole=True)
 
 async def main():
-    logging.getLogger("xds_proxy").addHandler(Told())
+    logging.getLogger("xds_proxy").addHandler(Warnings())
     directory = Path(sys.argv[1])
     saved = Counting(saved_config(directory), ("istiod:15012",), ManualClock())
     async with in_background(saved.run(), name="saving"):
@@ -68,7 +68,7 @@ async def main():
     await saved.end()
     readable = os.access(directory, os.R_OK | os.X_OK) and os.path.isdir(directory)
     files = sorted(os.listdir(directory)) if readable else []
-    print(json.dumps(dict(problem=problem, told=told, tries=tries, writes=saved.status.writes,
+    print(json.dumps(dict(problem=problem, logged=logged, tries=tries, writes=saved.status.writes,
                           files=files)))
 
 asyncio.run(main())
@@ -80,7 +80,7 @@ RIGHT = f"it must be a directory of user {os.geteuid()} with mode 700, or not be
 
 class Outcome(NamedTuple):
     problem: str | None
-    told: list[str]
+    logged: list[str]
     tries: int
     writes: int
     files: list[str]
@@ -123,11 +123,11 @@ def save_in(directory: Path, ground: str, *, afterwards: str = "") -> Outcome:
         ),
     ],
 )
-def test_what_is_no_directory_is_told_once(tmp_path: Path, ground: str, problem: str) -> None:
+def test_what_is_no_directory_is_logged_once(tmp_path: Path, ground: str, problem: str) -> None:
     outcome = save_in(tmp_path / "s", ground, afterwards="rm $d")
     assert outcome.problem == problem
-    assert len(outcome.told) == 1
-    assert outcome.told[0].endswith(f": {problem}")
+    assert len(outcome.logged) == 1
+    assert outcome.logged[0].endswith(f": {problem}")
     assert outcome.tries < 20, "five minutes of tries"
     assert outcome.writes == 1, "once it is out of the way"
 
@@ -136,24 +136,24 @@ def test_a_file_in_the_place_of_a_parent_is_named(tmp_path: Path) -> None:
     outcome = save_in(tmp_path / "s" / "configuration", f"touch {tmp_path}/s")
     assert outcome.problem is not None
     assert f"{tmp_path}/s is no directory" in outcome.problem
-    assert len(outcome.told) == 1
+    assert len(outcome.logged) == 1
 
 
 @pytest.mark.skipif(not IS_ROOT, reason="gives a directory to another user")
 @pytest.mark.parametrize("mode", ["700", "777"])
-def test_a_directory_of_another_user_is_told_once(tmp_path: Path, mode: str) -> None:
+def test_a_directory_of_another_user_is_logged_once(tmp_path: Path, mode: str) -> None:
     outcome = save_in(tmp_path / "s", f"install -d -o 65534 -m {mode} $d")
     assert outcome.problem == (
         "the directory is not used: it belongs to user 65534, and the agent runs as 0"
     )
-    assert outcome.told == [f"configuration is neither saved nor used: {outcome.problem}"]
+    assert outcome.logged == [f"configuration is neither saved nor used: {outcome.problem}"]
     assert outcome.tries < 20
     assert outcome.files == []
 
 
 @pytest.mark.skipif(shutil.which("setpriv") is None and IS_ROOT, reason="there is no setpriv")
 @pytest.mark.parametrize("there", ["mkdir -m 0 $d", ":"])
-def test_a_directory_that_may_not_be_used_is_told_once(socket_dir: Path, there: str) -> None:
+def test_a_directory_that_may_not_be_used_is_logged_once(socket_dir: Path, there: str) -> None:
     """The agent's user may not make the directory, or may not open it.
 
     Root may do both, unless it has lost the capabilities for that.
@@ -163,8 +163,8 @@ def test_a_directory_that_may_not_be_used_is_told_once(socket_dir: Path, there: 
     if IS_ROOT:
         ground += 'set -- setpriv --bounding-set -dac_override,-dac_read_search -- "$@"'
     outcome = save_in(directory, ground)
-    assert len(outcome.told) == 1
-    assert "Permission denied; " in outcome.told[0]
+    assert len(outcome.logged) == 1
+    assert "Permission denied; " in outcome.logged[0]
     assert outcome.tries < 20
     directory.parent.chmod(0o700)
     if directory.is_dir():
@@ -172,18 +172,18 @@ def test_a_directory_that_may_not_be_used_is_told_once(socket_dir: Path, there: 
 
 
 @pytest.mark.skipif(not IS_ROOT, reason="mounts a file system")
-@pytest.mark.parametrize("made", ["mkdir -m 700 $d", ":"])
-def test_a_read_only_file_system_is_told_once(tmp_path: Path, made: str) -> None:
-    ground = f"mount -t tmpfs tmpfs $(dirname $d); {made}\n"
+@pytest.mark.parametrize("command", ["mkdir -m 700 $d", ":"])
+def test_a_read_only_file_system_is_logged_once(tmp_path: Path, command: str) -> None:
+    ground = f"mount -t tmpfs tmpfs $(dirname $d); {command}\n"
     ground += "mount -o remount,ro $(dirname $d)"
     outcome = save_in(tmp_path / "s", ground)
-    assert outcome.told == [f"the configuration is not saved: Read-only file system{WRITTEN}"]
+    assert outcome.logged == [f"the configuration is not saved: Read-only file system{WRITTEN}"]
     assert outcome.tries < 20
 
 
 @pytest.mark.skipif(not IS_ROOT, reason="mounts a file system")
 @pytest.mark.parametrize("free_pages", [0, 1])
-def test_a_full_disk_is_told_once_and_nothing_is_left_on_it(
+def test_a_full_disk_is_logged_once_and_nothing_is_left_on_it(
     tmp_path: Path, free_pages: int
 ) -> None:
     """With one page free the clusters can be written, and the list of what is saved can't."""
@@ -193,8 +193,8 @@ def test_a_full_disk_is_told_once_and_nothing_is_left_on_it(
         truncate -s -{4096 * free_pages} $d/../filler
     """
     outcome = save_in(tmp_path / "s", ground)
-    assert len(outcome.told) == 1
-    assert outcome.told[0].startswith(
+    assert len(outcome.logged) == 1
+    assert outcome.logged[0].startswith(
         "the configuration is not saved: No space left on device; it takes up to twice the bytes"
     )
     assert outcome.tries < 20
@@ -240,6 +240,6 @@ async def test_a_relay_works_without_saving(
         )
         await stream.send(everything(CLUSTER, {"a": "2"}, nonce="m"))
         assert await envoy.receive()
-    told = [each for each in caplog.records if "saved" in each.getMessage()]
-    assert len(told) == 1
-    assert told[0].__dict__["directory"] == str(directory)
+    records = [each for each in caplog.records if "saved" in each.getMessage()]
+    assert len(records) == 1
+    assert records[0].__dict__["directory"] == str(directory)

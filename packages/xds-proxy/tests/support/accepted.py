@@ -1,4 +1,4 @@
-"""Responses as Envoy accepts them, made by the real protobuf classes, and saved files."""
+"""Responses as Envoy accepts them, built by the real protobuf classes, and saved files."""
 
 from __future__ import annotations
 
@@ -41,20 +41,20 @@ def saved_config(directory: Path, **values: float) -> SavedConfig:
 
 def resource(type_url: str, name: str, text: str = "") -> Message:
     """Return a resource of a type with a name and, somewhere in it, a text."""
-    made: Message
+    message: Message
     match type_url:
         case str() if type_url == CLUSTER:
-            made = cluster_pb2.Cluster(name=name, alt_stat_name=text)
+            message = cluster_pb2.Cluster(name=name, alt_stat_name=text)
         case str() if type_url == ENDPOINT:
-            made = endpoint_pb2.ClusterLoadAssignment(cluster_name=name)
+            message = endpoint_pb2.ClusterLoadAssignment(cluster_name=name)
         case str() if type_url == LISTENER:
-            made = listener_pb2.Listener(name=name, stat_prefix=text)
+            message = listener_pb2.Listener(name=name, stat_prefix=text)
         case str() if type_url == ROUTE:
             headers = [text] if text else []
-            made = route_pb2.RouteConfiguration(name=name, internal_only_headers=headers)
+            message = route_pb2.RouteConfiguration(name=name, internal_only_headers=headers)
         case _:
-            made = extension_pb2.TypedExtensionConfig(name=name)
-    return made
+            message = extension_pb2.TypedExtensionConfig(name=name)
+    return message
 
 
 def everything(

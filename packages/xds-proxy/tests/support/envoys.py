@@ -67,6 +67,6 @@ async def running_envoy(
     try:
         yield
     finally:
-        process.kill()  # told to stop, it would tell its parent of a hot restart to stop, too
+        process.kill()  # asked to stop, it would ask its parent of a hot restart to stop, too
         _, said = await process.communicate()
         sys.stdout.write(said.decode(errors="replace"))  # shown with a failed test

@@ -43,7 +43,7 @@ def build_go_control_plane(directory: Path) -> Path:
 
 
 class GoControlPlane:
-    """A running program; made by `go_control_plane`."""
+    """A running program; created by `go_control_plane`."""
 
     def __init__(self, address: str, process: asyncio.subprocess.Process) -> None:
         self.address = address

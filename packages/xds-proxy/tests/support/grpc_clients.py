@@ -103,7 +103,7 @@ async def answering(word: bytes) -> AsyncIterator[int]:
 
 
 class GrpcClient:
-    """A running client; made by `grpc_client`."""
+    """A running client; created by `grpc_client`."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process

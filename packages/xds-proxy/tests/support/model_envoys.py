@@ -1,7 +1,7 @@
 """The client side of both dialects by the rules of the protocol, without a network.
 
 A model keeps what it was sent, as Envoy does, and refuses resources that hold `BAD`; of a response
-with some of these it uses the others, or none if it is told so.
+with some of these it uses the others, or none if a test says so.
 """
 
 from __future__ import annotations

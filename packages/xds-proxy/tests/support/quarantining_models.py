@@ -81,8 +81,8 @@ class Stream:
             put=self._put,
             send=self.upstream.append,
         )
-        made = DeltaEnvoy if dialect is DELTA else SotwEnvoy
-        self.envoy: ModelEnvoy = made(self._from_envoy.append, all_or_nothing=True)
+        envoy_type = DeltaEnvoy if dialect is DELTA else SotwEnvoy
+        self.envoy: ModelEnvoy = envoy_type(self._from_envoy.append, all_or_nothing=True)
 
     async def _put(self, item: PartsOf) -> None:
         self._row.append(item)
@@ -165,10 +165,10 @@ class Plane:
                 added = delta.resources.add(name=name, version=str(self.routes[name][0]))
                 added.resource.type_url, added.resource.value = ROUTE, self.body(name)
             return bytes(delta.SerializeToString())
-        made = discovery_pb2.DiscoveryResponse(type_url=ROUTE, nonce=nonce, version_info=nonce)
+        sotw = discovery_pb2.DiscoveryResponse(type_url=ROUTE, nonce=nonce, version_info=nonce)
         for name in sorted(self.routes):
-            made.resources.add(type_url=ROUTE, value=self.body(name))
-        return bytes(made.SerializeToString())
+            sotw.resources.add(type_url=ROUTE, value=self.body(name))
+        return bytes(sotw.SerializeToString())
 
 
 async def _never(*_: object) -> None:

@@ -49,7 +49,7 @@ class RecordedStream:
 
 
 class Recorder:
-    """What has passed; made by `recording`."""
+    """What has passed; created by `recording`."""
 
     def __init__(self) -> None:
         self.address = ""

@@ -50,7 +50,7 @@ def server_credentials(
 
 
 class Messages:
-    """Discovery messages made and read by the real protobuf classes."""
+    """Discovery messages written and read by the real protobuf classes."""
 
     listener = LISTENER
     identifier = IDENTIFIER

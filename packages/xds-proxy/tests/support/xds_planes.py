@@ -75,11 +75,11 @@ async def snapshot_plane(
 ) -> AsyncIterator[SnapshotPlane]:
     """Run a control plane with these methods, of `SOTW_METHOD` and `DELTA_METHOD`."""
     async with control_plane(methods=methods, address=address) as plane:
-        made = SnapshotPlane(plane)
-        async with made.server.running():
-            serving = asyncio.create_task(made._serve(), name="streams of the control plane")
+        planes = SnapshotPlane(plane)
+        async with planes.server.running():
+            serving = asyncio.create_task(planes._serve(), name="streams of the control plane")
             try:
-                yield made
+                yield planes
             finally:
                 serving.cancel()
                 with suppress(asyncio.CancelledError):

@@ -80,7 +80,7 @@ class Stream:
         return [discovery_pb2.DiscoveryRequest.FromString(each) for each in requests]
 
 
-def told(
+def names_in(
     response: discovery_pb2.DeltaDiscoveryResponse | None,
 ) -> tuple[list[str], list[str]]:
     """Return the names of the resources that a response brings, and of those it removes."""
@@ -120,7 +120,7 @@ def test_a_response_brings_what_is_new_and_removes_what_is_gone() -> None:
     stream = Stream()
     stream.ask(CLUSTER)
     first = stream.send(CLUSTER, "n1", cluster("a"), cluster("b"), version="7", identifier="istiod")
-    assert told(first) == (["a", "b"], [])
+    assert names_in(first) == (["a", "b"], [])
     assert first is not None
     assert (first.nonce, first.system_version_info, first.control_plane.identifier) == (
         "n1",
@@ -132,7 +132,7 @@ def test_a_response_brings_what_is_new_and_removes_what_is_gone() -> None:
         request(CLUSTER, version_info="7", response_nonce="n1")
     ]
     second = stream.send(CLUSTER, "n2", cluster("b"), cluster("c"), version="8")
-    assert told(second) == (["c"], ["a"])
+    assert names_in(second) == (["c"], ["a"])
 
 
 def test_equal_versions_mean_equal_resources() -> None:
@@ -156,13 +156,13 @@ def test_an_envoy_that_reconnects_gets_what_it_lacks() -> None:
     assert sent is not None
     has = {each.name: each.version for each in sent.resources}
     assert second.ask(CLUSTER, "*", versions=has) == [request(CLUSTER)]
-    assert told(second.send(CLUSTER, "n1", cluster("a"), cluster("c"))) == (["c"], ["b"])
+    assert names_in(second.send(CLUSTER, "n1", cluster("a"), cluster("c"))) == (["c"], ["b"])
 
 
 def test_a_first_response_reaches_envoy_even_if_it_has_nothing_new() -> None:
     stream = Stream()
     stream.ask(LISTENER)
-    assert told(stream.send(LISTENER, "n1")) == ([], [])
+    assert names_in(stream.send(LISTENER, "n1")) == ([], [])
 
 
 def test_an_unchanged_response_is_accepted_by_the_translator() -> None:
@@ -179,7 +179,7 @@ def test_nothing_is_accepted_while_envoy_has_a_response_to_judge() -> None:
     stream = Stream()
     stream.ask(CLUSTER)
     stream.send(CLUSTER, "n1", cluster("a"))
-    assert told(stream.send(CLUSTER, "n2", cluster("a"), version="2")) == (["a"], [])
+    assert names_in(stream.send(CLUSTER, "n2", cluster("a"), version="2")) == (["a"], [])
     assert stream.owed() == []
 
 
@@ -193,11 +193,11 @@ def test_what_envoy_refused_comes_again_until_it_accepts_it() -> None:
     assert (nack.version_info, nack.response_nonce) == ("1", "n2")
     assert (nack.error_detail.message, nack.error_detail.code) == ("no", 3)
     third = stream.send(CLUSTER, "n3", cluster("a"), cluster("bad"), cluster("c"), version="3")
-    assert told(third) == (["bad", "c"], [])
+    assert names_in(third) == (["bad", "c"], [])
     stream.ask(CLUSTER, nonce="n3", error="no")
     # It may have the cluster all the same, as one of several things that it refused.
     fourth = stream.send(CLUSTER, "n4", cluster("a"), cluster("c"), version="4")
-    assert told(fourth) == (["c"], ["bad"])
+    assert names_in(fourth) == (["c"], ["bad"])
 
 
 def test_new_names_wait_for_the_answer_to_a_response() -> None:
@@ -227,7 +227,7 @@ def test_a_name_that_is_asked_for_again_is_sent_again() -> None:
     stream.ask(CLUSTER, nonce="n1")
     again = stream.ask(CLUSTER, "a")
     assert again[-1] == request(CLUSTER, resource_names=["*", "a"])  # as on a new stream
-    assert told(stream.send(CLUSTER, "n2", cluster("a"), cluster("b"))) == (["a"], [])
+    assert names_in(stream.send(CLUSTER, "n2", cluster("a"), cluster("b"))) == (["a"], [])
 
 
 def test_a_name_given_up_under_a_wildcard_is_sent_again() -> None:
@@ -237,7 +237,7 @@ def test_a_name_given_up_under_a_wildcard_is_sent_again() -> None:
     stream.ask(CLUSTER, nonce="n1")
     again = stream.ask(CLUSTER, unsubscribe=("a",))
     assert again[-1] == request(CLUSTER, resource_names=["*"])
-    assert told(stream.send(CLUSTER, "n2", cluster("a"), cluster("b"))) == (["a"], [])
+    assert names_in(stream.send(CLUSTER, "n2", cluster("a"), cluster("b"))) == (["a"], [])
 
 
 def test_a_named_cluster_that_does_not_exist_is_removed() -> None:
@@ -246,7 +246,7 @@ def test_a_named_cluster_that_does_not_exist_is_removed() -> None:
     stream.send(CLUSTER, "n1", cluster("a"))
     stream.ask(CLUSTER, nonce="n1")
     stream.ask(CLUSTER, "missing")
-    assert told(stream.send(CLUSTER, "n2", cluster("a"))) == ([], ["missing"])
+    assert names_in(stream.send(CLUSTER, "n2", cluster("a"))) == ([], ["missing"])
 
 
 def test_of_named_types_all_that_comes_reaches_envoy_and_nothing_is_gone() -> None:
@@ -254,9 +254,9 @@ def test_of_named_types_all_that_comes_reaches_envoy_and_nothing_is_gone() -> No
     stream.ask(ENDPOINT, "a", "b")
     a = endpoint_pb2.ClusterLoadAssignment(cluster_name="a")
     b = endpoint_pb2.ClusterLoadAssignment(cluster_name="b")
-    assert told(stream.send(ENDPOINT, "n1", a, b)) == (["a", "b"], [])
+    assert names_in(stream.send(ENDPOINT, "n1", a, b)) == (["a", "b"], [])
     stream.ask(ENDPOINT, nonce="n1")
-    assert told(stream.send(ENDPOINT, "n2", a)) == (["a"], [])
+    assert names_in(stream.send(ENDPOINT, "n2", a)) == (["a"], [])
 
 
 def test_a_changed_cluster_has_its_endpoints_asked_for_again() -> None:

@@ -26,10 +26,10 @@ def cluster(name: str, *, stat: str = "") -> Message:
 
 
 def eds_cluster(name: str, *, stat: str = "", service: str = "") -> Message:
-    made = cluster_pb2.Cluster(name=name, alt_stat_name=stat, type=cluster_pb2.Cluster.EDS)
-    made.eds_cluster_config.eds_config.ads.SetInParent()
-    made.eds_cluster_config.service_name = service
-    return made
+    cluster = cluster_pb2.Cluster(name=name, alt_stat_name=stat, type=cluster_pb2.Cluster.EDS)
+    cluster.eds_cluster_config.eds_config.ads.SetInParent()
+    cluster.eds_cluster_config.service_name = service
+    return cluster
 
 
 class Stream:
@@ -196,7 +196,7 @@ def test_an_ack_and_a_nack_answer_the_control_planes_response() -> None:
         "no b",
         3,
     )
-    # As a control plane of its own dialect would, until it is told something else.
+    # As a control plane of its own dialect would, until it is sent something else.
     assert names_in(stream.send(CLUSTER, "n3", cluster("c"))) == ["a", "b", "c"]
 
 

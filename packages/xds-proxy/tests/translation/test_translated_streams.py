@@ -116,7 +116,7 @@ async def test_a_later_stream_is_translated_from_its_beginning(
             assert await envoy.receive() is not None
 
 
-async def test_a_control_plane_that_serves_neither_dialect_is_told_of(
+async def test_a_control_plane_that_serves_neither_dialect_is_reported(
     start_relay: RelayStarter,
 ) -> None:
     async def ask_again_and_again(socket_path: Path) -> None:

@@ -53,7 +53,7 @@ __all__ = [
     "Resource",
     "content_version",
     "type_urls",
-    # from where, ready-made or kept
+    # from where, prepared or kept
     "ConnectedClients",
     "LinearStore",
     "Mux",

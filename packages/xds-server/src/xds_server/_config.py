@@ -119,7 +119,7 @@ class ServerConfig:
     """What responses name as their control plane, unless `control_plane` is set."""
     control_plane: Callable[[PushRequest | None], str] | None = None
     """Returns what the responses of a push name as their control plane (`control_plane.identifier`,
-    any text, such as JSON that says why the push is made); None stands for answers to requests.
+    any text, such as JSON that says why the push happens); None stands for answers to requests.
     Called once a push, not once a client, so its answer must not depend on anything else."""
 
     def __post_init__(self) -> None:

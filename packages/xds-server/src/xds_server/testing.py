@@ -1,8 +1,8 @@
 """For tests of a control plane: streams without a network, and clients that follow the protocol.
 
 `SotwClient` and `DeltaClient` keep what they were sent, as Envoy would, and accept or refuse it
-as told. They speak over anything that moves bytes: `in_memory` to an `XdsServer` in this process,
-`over_grpc` to any server that has an address.
+as a test says. They speak over anything that moves bytes: `in_memory` to an `XdsServer` in this
+process, `over_grpc` to any server that has an address.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Responses put together by hand are what protobuf would have made of them."""
+"""Responses put together by hand are what protobuf would have encoded of them."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def test_due_when_it_has_been_quiet() -> None:
 
 @given(st.lists(st.floats(0.001, 0.09), min_size=1, max_size=300))
 def test_never_later_than_the_maximum(gaps: list[float]) -> None:
-    """However changes come, what was told first is due within the maximum."""
+    """However changes come, what was notified first is due within the maximum."""
     rule = Debounce(quiet_s=0.1, maximum_s=2)
     now = 0.0
     first = now
@@ -91,7 +91,7 @@ async def test_what_comes_during_a_push_goes_into_the_next(clock: ManualClock) -
     task.cancel()
 
 
-def test_the_quiet_time_counts_from_the_change_and_not_from_when_it_was_told() -> None:
+def test_the_quiet_time_counts_from_the_change_and_not_from_when_it_was_reported() -> None:
     rule = Debounce(quiet_s=0.25, maximum_s=10)
     rule.add(request("a"), now=1, quiet_since=0.875)
     assert rule.due_in(1) == 0.125

@@ -73,7 +73,7 @@ def test_who_is_gone_is_not_pushed_to() -> None:
 
 @given(st.lists(st.tuples(st.sampled_from("ade"), st.sampled_from("xyz"), st.integers(0, 99))))
 def test_every_change_reaches_everyone_it_was_for(steps: list[tuple[str, str, int]]) -> None:
-    """Random adding, taking and finishing, against a plain book of what was told to whom."""
+    """Random adding, taking and finishing, against a plain book of what was pushed to whom."""
     queue: PushQueue[str] = PushQueue()
     owed: dict[str, set[str]] = {key: set() for key in "xyz"}
     flying: dict[str, set[str]] = {}

@@ -68,7 +68,7 @@ def test_merged_reasons_are_kept_once_also_when_everything_may_have_changed() ->
     assert merged.configs_updated == frozenset()
 
 
-def test_of_many_reasons_ten_are_told_and_how_many_more_there_are() -> None:
+def test_of_many_reasons_ten_are_named_and_how_many_more_there_are() -> None:
     many = frozenset(ConfigKey("Service", f"s{number:02}", "shop") for number in range(25))
     texts = PushRequest(configs_updated=many).described_reasons()
     assert texts == (*(f"Service/shop/s{number:02}" for number in range(10)), "and 15 more")

@@ -36,17 +36,17 @@ class Slots:
 
 
 @pytest.fixture
-def slots_made() -> Iterator[list[Slots]]:
-    made: list[Slots] = []
-    yield made
-    for slots in made:
+def all_slots() -> Iterator[list[Slots]]:
+    created: list[Slots] = []
+    yield created
+    for slots in created:
         slots.throttle.close()
 
 
 async def test_no_more_than_so_many_are_handed_out_while_they_come_back(
-    slots_made: list[Slots],
+    all_slots: list[Slots],
 ) -> None:
-    slots_made.append(slots := Slots(NUMBER))
+    all_slots.append(slots := Slots(NUMBER))
     held = [await slots.acquire() for _ in range(NUMBER)]
     assert slots.take() is None
     held.pop().release()
@@ -60,10 +60,10 @@ async def test_no_more_than_so_many_are_handed_out_while_they_come_back(
 
 
 async def test_when_no_client_gives_one_back_ever_more_are_handed_out(
-    slots_made: list[Slots],
+    all_slots: list[Slots],
 ) -> None:
     """A thousand who do not read cost a few waits, not one each."""
-    slots_made.append(slots := Slots(NUMBER, patience_s=0.0))
+    all_slots.append(slots := Slots(NUMBER, patience_s=0.0))
     loop = asyncio.get_running_loop()
     waits = 0
     call_at = loop.call_at
@@ -82,10 +82,10 @@ async def test_when_no_client_gives_one_back_ever_more_are_handed_out(
 
 
 async def test_once_somebody_reads_no_more_than_so_many_are_handed_out_again(
-    slots_made: list[Slots],
+    all_slots: list[Slots],
 ) -> None:
     """A pause of all clients does not put the rest of the push into memory at once."""
-    slots_made.append(slots := Slots(NUMBER, patience_s=0.0))
+    all_slots.append(slots := Slots(NUMBER, patience_s=0.0))
     held = [await slots.acquire() for _ in range(3 * NUMBER)]
     slots.throttle._patience_s = 3600
     held.pop().release()
@@ -97,10 +97,10 @@ async def test_once_somebody_reads_no_more_than_so_many_are_handed_out_again(
 
 
 async def test_readers_beside_those_who_keep_their_slots_have_all_of_the_number(
-    slots_made: list[Slots],
+    all_slots: list[Slots],
 ) -> None:
     """A client that was passed over once takes no place from those who read."""
-    slots_made.append(slots := Slots(NUMBER, patience_s=0.0))
+    all_slots.append(slots := Slots(NUMBER, patience_s=0.0))
     kept = [await slots.acquire() for _ in range(NUMBER)]
     (await slots.acquire()).release()
     slots.throttle._patience_s = 3600
@@ -109,16 +109,16 @@ async def test_readers_beside_those_who_keep_their_slots_have_all_of_the_number(
         permit.release()
 
 
-async def test_a_slot_comes_back_after_its_time(slots_made: list[Slots]) -> None:
-    slots_made.append(slots := Slots(1, longest_s=0.001))
+async def test_a_slot_comes_back_after_its_time(all_slots: list[Slots]) -> None:
+    all_slots.append(slots := Slots(1, longest_s=0.001))
     for _ in range(5):
         await slots.acquire()
 
 
 async def test_a_slot_that_was_given_back_does_not_come_back_again(
-    slots_made: list[Slots],
+    all_slots: list[Slots],
 ) -> None:
-    slots_made.append(slots := Slots(1, longest_s=0.001))
+    all_slots.append(slots := Slots(1, longest_s=0.001))
     (await slots.acquire()).release()
     held = [await slots.acquire() for _ in range(3)]
     for permit in held:
@@ -129,15 +129,15 @@ async def test_a_slot_that_was_given_back_does_not_come_back_again(
     assert slots.take() is None
 
 
-async def test_who_is_not_written_to_takes_no_slot(slots_made: list[Slots]) -> None:
-    slots_made.append(slots := Slots(1))
+async def test_who_is_not_written_to_takes_no_slot(all_slots: list[Slots]) -> None:
+    all_slots.append(slots := Slots(1))
     PushThrottle.unlimited_permit().release()
     (await slots.acquire()).release()
 
 
 async def test_a_loop_that_is_always_late_holds_up_no_other_for_ever(
-    slots_made: list[Slots],
+    all_slots: list[Slots],
 ) -> None:
-    slots_made.append(slots := Slots(1, patience_s=1e-9))  # by which every loop is late
+    all_slots.append(slots := Slots(1, patience_s=1e-9))  # by which every loop is late
     for _ in range(10):
         await slots.acquire()

@@ -15,7 +15,7 @@ LARGE = 1_000_000
 
 
 class Writer:
-    """A client that is written to, and reads when it is told to."""
+    """A client that is written to, and reads when a test says so."""
 
     def __init__(
         self, room: WriteRoom, name: str, begun: list[str], *, holder: str, connection: str

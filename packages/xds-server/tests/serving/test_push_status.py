@@ -92,7 +92,9 @@ async def test_responses_of_a_push_name_its_reasons_and_answers_none(
         assert pushed["Reasons"] == ["Service/shop/web"]
 
 
-async def test_the_last_push_is_told_with_its_reasons_and_numbers(state: State, make: Make) -> None:
+async def test_the_last_push_is_reported_with_its_reasons_and_numbers(
+    state: State, make: Make
+) -> None:
     state.set(make.cluster("a"), make.cluster("b"), make.cluster("c"))
     server = new_server(state)
     async with serving(server, [PlainListener()]) as bound:
@@ -155,7 +157,7 @@ async def test_what_a_push_takes_away_is_counted(state: State, make: Make) -> No
 
 
 class Watcher(NullObserver):
-    """Keeps the responses that it is told of."""
+    """Keeps the responses that it is notified of."""
 
     def __init__(self) -> None:
         self.responses: list[Response] = []

@@ -247,7 +247,7 @@ async def test_refused_by_admit_ends_the_stream_with_its_status(state: State) ->
     assert ended.value.message == "mallory may not"
 
 
-async def test_a_client_that_writes_on_is_told_why_it_was_refused(state: State) -> None:
+async def test_a_client_that_writes_on_gets_the_reason_why_it_was_refused(state: State) -> None:
     async def admit(_node: Node, _peer: Peer) -> Admission[None]:
         raise Refused(grpc.StatusCode.PERMISSION_DENIED, "not you")
 
@@ -332,7 +332,7 @@ async def test_tls_connections_without_a_handshake_end_and_harm_no_other(
 
 
 async def test_who_does_not_read_gets_the_newest_state_and_no_backlog(state: State) -> None:
-    """Flow control of the connection holds the writer back, and the rest is never made."""
+    """Flow control of the connection holds the writer back, and the rest is never generated."""
 
     def big(number: int) -> Resource:
         body = b"\x0a\x03big\xaa\x06\x80\x80\x40" + str(number).zfill(1 << 20).encode()

@@ -1,4 +1,4 @@
-"""Generators that are told of clients, and who is connected as a type of its own."""
+"""Generators that are notified of clients, and who is connected as a type of its own."""
 
 from __future__ import annotations
 
@@ -40,19 +40,19 @@ async def test_who_watches_sees_those_who_are_there_and_each_who_comes_and_goes(
 
 
 class Follows:
-    """Notes what it is told of and asked for; the first time it is told, it may fail."""
+    """Notes what it is notified of and asked for; the first time it is notified, it may fail."""
 
     def __init__(self, *, fails: bool = False) -> None:
-        self.told: list[str] = []
+        self.events: list[str] = []
         self._fails = fails
 
     def on_connect(self, client: Client[Any], /) -> None:
-        self.told.append(f"{client.id} came")
+        self.events.append(f"{client.id} came")
         if self._fails:
             raise RuntimeError("a fault of the generator's")
 
     def on_disconnect(self, client: Client[Any], /) -> None:
-        self.told.append(f"{client.id} went")
+        self.events.append(f"{client.id} went")
 
     def generate(self, *_: Any) -> None:
         return None
@@ -73,7 +73,7 @@ async def test_only_those_who_watch_the_type_are_pushed_to(
             async with in_memory(server) as other_wire:
                 await SotwClient(other_wire, node_id="m").subscribe(CONNECTED)
                 await settle()
-        assert follows.told == ["n-1 came", "m-2 came", "m-2 went", "n-1 went"]
+        assert follows.events == ["n-1 came", "m-2 came", "m-2 went", "n-1 went"]
         assert state.requested == []
 
 
@@ -96,7 +96,7 @@ async def test_a_push_for_a_client_names_it(running: Running, state: State, sett
     assert push.incremental
 
 
-async def test_a_generator_that_fails_when_told_costs_no_stream(
+async def test_a_generator_that_fails_when_notified_costs_no_stream(
     running: Running, state: State, make: Make
 ) -> None:
     state.set(make.cluster("a"))

@@ -1,4 +1,4 @@
-"""An answer made of an earlier one by its difference is the answer made as a whole."""
+"""An answer edited from an earlier one by its difference is the answer generated as a whole."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def resource(name: str, version: str) -> Resource:
     return Resource(name=name, type_url=type_urls.CLUSTER, body=body, version=version)
 
 
-def made(content: dict[str, str]) -> Generated:
+def generated_from(content: dict[str, str]) -> Generated:
     return Generated(resources=[resource(*each) for each in content.items()])
 
 
@@ -28,7 +28,7 @@ def made(content: dict[str, str]) -> Generated:
 def test_an_edited_answer_is_the_whole_one(
     content: dict[str, str], edits: list[tuple[dict[str, str | None], str]]
 ) -> None:
-    answer = made(content)
+    answer = generated_from(content)
     client_has = answer.by_name()
     for edit, client in edits:
         for name, version in edit.items():
@@ -41,7 +41,7 @@ def test_an_edited_answer_is_the_whole_one(
             [name for name, version in edit.items() if version is None],
         )
         assert edited is not None
-        whole = made(content)
+        whole = generated_from(content)
         assert edited.by_name() == whole.by_name()
         assert {each.name for each in edited.resources} == content.keys()
         new, gone = client_has.difference(edited.by_name(), complete=True)
@@ -65,7 +65,7 @@ def test_an_edited_answer_is_the_whole_one(
 
 
 def test_a_resource_of_the_same_version_is_not_new() -> None:
-    first = made({"a": "1", "b": "1"})
+    first = generated_from({"a": "1", "b": "1"})
     edited = first.edit_base().apply([resource("a", "1"), resource("b", "2")])
     assert edited is not None
     new, gone = first.by_name().difference(edited.by_name(), complete=True)
@@ -74,7 +74,7 @@ def test_a_resource_of_the_same_version_is_not_new() -> None:
 
 
 def test_an_answer_that_no_client_has_is_not_held() -> None:
-    first = made({"a": "1"})
+    first = generated_from({"a": "1"})
     base = first.edit_base()
     held_before = base.is_held
     del first
@@ -84,7 +84,7 @@ def test_an_answer_that_no_client_has_is_not_held() -> None:
 
 
 def test_an_answer_that_comes_back_to_what_a_client_has_is_the_same_mapping() -> None:
-    first = made({"a": "1", "b": "1"})
+    first = generated_from({"a": "1", "b": "1"})
     second = first.edit_base().apply([resource("a", "2")])
     assert second is not None
     third = second.edit_base().apply([resource("a", "1")])

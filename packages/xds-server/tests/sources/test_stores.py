@@ -1,4 +1,4 @@
-"""Ready-made configuration: snapshots, linear stores, a mux of sources, and the cache."""
+"""Ready-to-use configuration: snapshots, linear stores, a mux of sources, and the cache."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests that end their stream are counted each, and told when a peer begins with them."""
+"""Requests that end their stream are counted each, and logged when a peer begins with them."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def new_server(state: State, registry: CollectorRegistry) -> XdsServer[None]:
     ids=["node", "message"],
 )
 @pytest.mark.parametrize("kind", ["TCP", "unix"])
-async def test_a_first_request_that_is_too_large_is_told_of_once_and_counted_each_time(
+async def test_a_first_request_that_is_too_large_is_logged_once_and_counted_each_time(
     state: State,
     socket_dir: Path,
     caplog: pytest.LogCaptureFixture,
@@ -85,15 +85,13 @@ async def test_a_first_request_that_is_too_large_is_told_of_once_and_counted_eac
                 ended = await end_of(bound.addresses[0], request(padding=padding))
                 assert ended.code is grpc.StatusCode.RESOURCE_EXHAUSTED
     assert [record.message for record in caplog.records] == ["requests refused"]
-    told = vars(caplog.records[0])
-    assert told["reason"].endswith(said)
-    assert told["peer"].startswith("process " if kind == "unix" else "127.0.0.1")
+    fields = vars(caplog.records[0])
+    assert fields["reason"].endswith(said)
+    assert fields["peer"].startswith("process " if kind == "unix" else "127.0.0.1")
     assert registry.get_sample_value(COUNT, {"code": "resource_exhausted"}) == TIMES
 
 
-async def test_another_reason_is_told_of_too(
-    state: State, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_another_reason_is_logged_too(state: State, caplog: pytest.LogCaptureFixture) -> None:
     registry = CollectorRegistry()
     async with serving(new_server(state, registry), [PlainListener()]) as bound:
         with caplog.at_level(logging.WARNING):

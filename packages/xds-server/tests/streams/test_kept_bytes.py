@@ -119,9 +119,9 @@ async def test_a_stream_over_its_bound_is_refused_and_others_of_its_identity_go_
         other = await clients.watch("a-1", "there", *some("a"))
         client = await clients.open("a-2")
         await client.subscribe(types.ENDPOINT, "there", *some("b", 300))
-        told = await refusal_of(client)
-        assert "one stream" in told.message
-        assert "max_kept_bytes_per_stream" in told.message
+        refusal = await refusal_of(client)
+        assert "one stream" in refusal.message
+        assert "max_kept_bytes_per_stream" in refusal.message
         await other.subscribe(types.ENDPOINT, "there", *some("a", 101))
         assert [each.node.id for each in clients.server.clients()] == ["a-1"]
 
@@ -136,9 +136,9 @@ async def test_streams_of_one_identity_are_bounded_together_and_another_identity
             await clients.watch(f"a-{number}", "there", *some(f"a{number}"))
         client = await clients.open("a-3")
         await client.subscribe(types.ENDPOINT, "there", *some("a3"))
-        told = await refusal_of(client)
-        assert "spiffe://td/a" in told.message
-        assert "max_kept_bytes_per_identity" in told.message
+        refusal = await refusal_of(client)
+        assert "spiffe://td/a" in refusal.message
+        assert "max_kept_bytes_per_identity" in refusal.message
         await clients.watch("b-1", "there", *some("b"))
         assert len(clients.server.clients()) == 3
 
@@ -197,8 +197,8 @@ async def test_in_all_a_stream_of_the_largest_holder_gives_way_to_one_that_comes
         large = [await clients.watch(f"a-{n}", "there", *some(f"a{n}")) for n in range(2)]
         largest = await clients.watch("a-3", "there", *some("a3", 120))
         await clients.watch("b-1", "there", *some("b", 50))
-        told = await refusal_of(largest)
-        assert "all clients" in told.message
+        refusal = await refusal_of(largest)
+        assert "all clients" in refusal.message
         await until(lambda: len(clients.server.clients()) == 3, what="the end of its stream")
         for client in large:
             await client.subscribe(types.ENDPOINT, "there")
@@ -211,11 +211,11 @@ async def test_versions_that_a_client_says_it_has_count_until_it_is_answered(
     async with clients_of(running, DELTA, limits(stream=100)) as clients:
         client = await clients.open("a-1")
         assert isinstance(client, DeltaClient)
-        told = dict.fromkeys(some("a", 100), "v" * 50)
-        await client.subscribe(types.ENDPOINT, "*", initial_versions=told)
+        known = dict.fromkeys(some("a", 100), "v" * 50)
+        await client.subscribe(types.ENDPOINT, "*", initial_versions=known)
         await client.next()
         account = clients.server._kept
-        await until(lambda: account.bytes < 10 * KIB, what="the end of what was told")
+        await until(lambda: account.bytes < 10 * KIB, what="the end of what was sent")
         many = await clients.open("a-2")
         assert isinstance(many, DeltaClient)
         versions = dict.fromkeys(some("b", 100), "v" * 1000)
@@ -254,7 +254,7 @@ async def test_words_that_are_kept_have_a_length(running: Running, dialect: str)
 
 
 @BOTH
-async def test_a_caller_without_identity_is_told_by_its_address_once_in_the_log(
+async def test_a_caller_without_identity_is_named_by_its_address_once_in_the_log(
     state: State, make: Make, caplog: pytest.LogCaptureFixture, dialect: str
 ) -> None:
     state.set(make.endpoints("there"))
@@ -272,8 +272,8 @@ async def test_a_caller_without_identity_is_told_by_its_address_once_in_the_log(
             if number < 2:
                 await client.next()
             else:
-                told = await refusal_of(client)
-                assert "all streams of 127.0.0.1 take" in told.message
+                refusal = await refusal_of(client)
+                assert "all streams of 127.0.0.1 take" in refusal.message
         assert len(server.clients()) == 2
         kept = registry.get_sample_value("xds_server_kept_bytes")
         assert kept is not None

@@ -7,7 +7,8 @@ time are interleaved at random; then everything is let run out. Held at every st
 - the client's view is the server's, for every type and name it wants;
 - nothing is sent twice without cause: a change, a question, or a cluster that warms anew, which
   one may that was on its way when the last stream broke;
-- who asks for a name that does not exist is told so, where the dialect and the type have a way to;
+- a client that asks for a name that does not exist is sent that, where the dialect and the type
+  have a way to;
 - when nothing is left to say, both sides fall silent: an ACK is not answered.
 
 Rules that were broken on purpose to see this test fail, each caught within the examples below:
@@ -167,7 +168,7 @@ class Conversation:
     def delete(self, type_url: str, name: str) -> None:
         self.state.resources.get(type_url, {}).pop(name, None)
         if not self.delta and type_url not in FULL:
-            self.sent[type_url].pop(name, None)  # the client isn't told; it may come as new
+            self.sent[type_url].pop(name, None)  # the client isn't notified; it may come as new
         self.unpushed = True
 
     def push(self) -> None:
@@ -407,7 +408,7 @@ class Conversation:
                 have = {name: v for name, v in have.items() if name in existing}
             assert have == expected, type_url
             if self.delta and type_url not in ABSENCE_NOT_SENT:
-                assert not wire.unanswered, (type_url, "was never told that it does not exist")
+                assert not wire.unanswered, (type_url, "was never sent that it does not exist")
             if type_url == EDS:
                 assert not self.lacking & expected.keys(), "a cluster warms for ever"
 

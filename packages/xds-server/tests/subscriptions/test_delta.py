@@ -152,7 +152,7 @@ def test_nack_is_not_answered_and_the_next_change_is_sent(
 
 
 @pytest.mark.parametrize("type_url", [CDS, EDS, LDS])
-def test_who_asks_for_a_name_that_does_not_exist_is_told_once(
+def test_a_client_is_sent_once_that_a_name_does_not_exist(
     delta: Core, state: State, make: Make, names: Names, type_url: str
 ) -> None:
     state.say_removed = False
@@ -165,7 +165,7 @@ def test_who_asks_for_a_name_that_does_not_exist_is_told_once(
     assert delta.push() == []
 
 
-def test_a_cluster_whose_endpoints_do_not_exist_is_told_so_once_and_gets_them_later(
+def test_a_cluster_whose_endpoints_do_not_exist_has_that_sent_once_and_gets_them_later(
     delta: Core, state: State, make: Make, names: Names
 ) -> None:
     state.set(make.cluster("a"))
@@ -181,7 +181,7 @@ def test_a_cluster_whose_endpoints_do_not_exist_is_told_so_once_and_gets_them_la
 
 
 @pytest.mark.parametrize("type_url", [RDS, SDS, types.RUNTIME])
-def test_clients_that_wait_for_a_name_are_not_told_that_it_does_not_exist(
+def test_clients_that_wait_for_a_name_are_not_sent_that_it_does_not_exist(
     delta: Core, state: State, type_url: str
 ) -> None:
     state.say_removed = False
@@ -196,7 +196,7 @@ def test_no_removal_is_reported_where_the_generator_knows_only_part(
     assert delta.delta(EDS, subscribe=["perhaps"]) == []
 
 
-def test_beside_a_wildcard_a_name_that_does_not_exist_is_told_of(
+def test_beside_a_wildcard_a_name_that_does_not_exist_is_sent_as_removed(
     delta: Core, state: State, make: Make, names: Names
 ) -> None:
     state.set(make.listener("a"))

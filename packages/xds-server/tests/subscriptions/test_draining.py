@@ -85,7 +85,7 @@ def test_with_a_listener_that_changed_a_cluster_stays_until_the_old_one_has_drai
     assert stream.core.stream.next_due_at() is None
 
 
-def test_the_answer_is_held_of_which_the_next_is_made_while_a_removal_is_held_back(
+def test_the_answer_is_held_from_which_the_next_is_built_while_a_removal_is_held_back(
     stream: Stream,
 ) -> None:
     held = [stream.core.subscription(CDS).answer]

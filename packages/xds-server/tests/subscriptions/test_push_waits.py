@@ -32,10 +32,10 @@ class Client:
         )
 
     def subscribe(self, type_url: str, *names: str) -> Subscription:
-        self.subscriptions[type_url] = made = Subscription(
+        self.subscriptions[type_url] = subscription = Subscription(
             type_url=type_url, names=frozenset(names), wildcard=not names
         )
-        return made
+        return subscription
 
     def begin(self, *listeners: Resource) -> frozenset[str]:
         query = self.subscriptions[LDS].query

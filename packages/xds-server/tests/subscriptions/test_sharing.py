@@ -31,16 +31,16 @@ class Mesh:
         self._make = make
         self.clusters = {f"s{n}": make.cluster(f"s{n}") for n in range(services)}
         self.endpoints = {name: make.endpoints(name) for name in self.clusters}
-        self._made: dict[tuple[str, frozenset[str]], Generated] = {}
+        self._generated: dict[tuple[str, frozenset[str]], Generated] = {}
 
     def change_clusters(self, change: int) -> None:
         """As a new default for the mesh does."""
         self.clusters = {name: self._make.cluster(name, change=change) for name in self.clusters}
-        self._made.clear()
+        self._generated.clear()
 
     def change_endpoints(self, name: str, change: int) -> None:
         self.endpoints[name] = self._make.endpoints(name, change=change)
-        self._made.clear()
+        self._generated.clear()
 
     def add(self, name: str) -> None:
         self.clusters[name] = self._make.cluster(name)
@@ -48,7 +48,7 @@ class Mesh:
 
     def remove(self, name: str) -> None:
         del self.clusters[name], self.endpoints[name]
-        self._made.clear()
+        self._generated.clear()
 
     def generate(self, query: Query, *, changed: frozenset[str] | None) -> Generated | None:
         names = NO_NAMES if query.type_url == CDS else query.watch.names
@@ -57,11 +57,11 @@ class Mesh:
             if not names:
                 return None
         key = query.type_url, names
-        if key not in self._made:
+        if key not in self._generated:
             there = self.clusters if query.type_url == CDS else self.endpoints
             wanted = there if query.type_url == CDS else sorted(names & there.keys())
-            self._made[key] = Generated(resources=tuple(there[name] for name in wanted))
-        return self._made[key]
+            self._generated[key] = Generated(resources=tuple(there[name] for name in wanted))
+        return self._generated[key]
 
 
 class Client:
@@ -197,7 +197,7 @@ def test_endpoints_that_are_sent_again_with_their_clusters_are_one_mapping_for_a
     mesh = Mesh(make, 30)
     clients = [Client(mesh, delta=True) for _ in range(CLIENTS)]
     mesh.clusters |= {f"s{n}": make.cluster(f"s{n}", change=7) for n in range(10)}
-    mesh._made.clear()
+    mesh._generated.clear()
     sent: dict[str, set[int]] = {}
     kept = []
     for client in clients:

@@ -1,4 +1,4 @@
-"""Certificates of a server and a client, made for a test."""
+"""Certificates of a server and a client, generated for a test."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def at(port: int) -> dict[str, Any]:
 
 
 async def test_a_cluster_without_endpoints_does_not_wait_for_them(real_envoy: Any) -> None:
-    """Envoy is told that there are none; else it asks itself for 15 seconds."""
+    """Envoy is sent that there are none; else it asks itself for 15 seconds."""
     port = find_free_port()
     resources = real_envoy.resources("delta", 1)
     store: SnapshotStore[None] = SnapshotStore()

@@ -1,6 +1,6 @@
 """Real Envoy without an aggregated stream: a service a type in both dialects, and REST polling.
 
-Nothing orders one stream against another here, so a change is made in steps: the new cluster, the
+Nothing orders one stream against another here, so a change goes in steps: the new cluster, the
 route to it when it is there, and the end of the old one when nothing points to it.
 """
 
@@ -29,7 +29,7 @@ from xds_server.testing import admit_all
 from xds_state import State
 
 SWAPS = {"sotw-each": 200, "delta-each": 200, "rest": int(os.environ.get("XDS_REST_SWAPS", "30"))}
-"""Polling takes a quarter of a second a swap, so there are fewer unless told otherwise."""
+"""Polling takes a quarter of a second a swap, so there are fewer by default."""
 
 
 @asynccontextmanager

@@ -88,7 +88,7 @@ async def test_nothing_fails_and_nothing_old_stays(
             load.stdin.write(f"{real_envoy.port}\n".encode())
             started = time.monotonic()
             for number in range(1, SWAPS + 1):
-                # Kept to on a busy machine too: what is late is not made up for.
+                # Kept to on a busy machine too: what is late is not caught up with.
                 await asyncio.sleep(pace_s)
                 replace_everything(state, resources, number)
                 server.push_now(PushRequest())

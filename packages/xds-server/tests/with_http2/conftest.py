@@ -1,4 +1,4 @@
-"""An xDS client over HTTP/2 that gives the server as much room to write as it is told to."""
+"""An xDS client over HTTP/2 that gives the server as much room to write as a test says."""
 
 from __future__ import annotations
 

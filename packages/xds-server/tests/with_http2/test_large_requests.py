@@ -114,7 +114,7 @@ def tls(pki: Pki, chain: Path, key: Path) -> Connect:
 async def scene(
     request: pytest.FixtureRequest, pki: Pki
 ) -> AsyncIterator[tuple[Alone, Connect, Connect]]:
-    """A server, and how one caller and another connect to it: they are told apart by that."""
+    """A server, and how one caller and another connect to it: they are distinguished by that."""
     if request.param == "address":
         async with running_alone() as server:
             yield (

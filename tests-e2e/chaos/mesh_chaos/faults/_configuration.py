@@ -33,11 +33,11 @@ async def wrong_edit(tested: TestedMesh, fault: Fault) -> None:
     file = tested.rules / "wrong.yaml"
     put(file, _NOT_YAML if fault.draw % 2 else _WRONG)
     try:
-        await soon(lambda: _is_told(tested, file.name), what="the wrong file to be told")
+        await soon(lambda: _is_reported(tested, file.name), what="the wrong file to be told")
         await asyncio.sleep(fault.lasts_s)
     finally:
         file.unlink()
-    await soon(lambda: not _is_told(tested, file.name), what="the wrong file to be forgotten")
+    await soon(lambda: not _is_reported(tested, file.name), what="the wrong file to be forgotten")
 
 
 async def deleted_file(tested: TestedMesh, fault: Fault) -> None:
@@ -55,5 +55,5 @@ async def deleted_file(tested: TestedMesh, fault: Fault) -> None:
     await tested.until_in_use()
 
 
-def _is_told(tested: TestedMesh, name: str) -> bool:
+def _is_reported(tested: TestedMesh, name: str) -> bool:
     return any(name in each for each in tested.mesh.findings)

@@ -28,5 +28,5 @@ async def until(
                     return
                 await asyncio.sleep(_LOOK_S)
     except TimeoutError:
-        told = "" if seen is None else f"; there was {seen()}"
-        raise AssertionError(f"waited {PATIENCE_S:g} s in vain for {what}{told}") from None
+        suffix = "" if seen is None else f"; there was {seen()}"
+        raise AssertionError(f"waited {PATIENCE_S:g} s in vain for {what}{suffix}") from None

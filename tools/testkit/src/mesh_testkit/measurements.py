@@ -36,12 +36,12 @@ class Row(NamedTuple):
 
     def __str__(self) -> str:
         """One line: medians, ranges, ratios."""
-        told = [f"{self.what:42} {_spread(self.ours)} {self.unit}"]
-        told += [
+        columns = [f"{self.what:42} {_spread(self.ours)} {self.unit}"]
+        columns += [
             f"{name} {_spread(values)}, ratio {self.ratio(name):.2f}"
             for name, values in self.beside.items()
         ]
-        return "   ".join(told)
+        return "   ".join(columns)
 
 
 def tell(rows: Iterable[Row]) -> None:
@@ -54,7 +54,7 @@ def tell(rows: Iterable[Row]) -> None:
                 figures.write(json.dumps(row._asdict()) + "\n")
 
 
-def told(file: Path) -> list[Row]:
+def rows_in(file: Path) -> list[Row]:
     """Read the rows that benchmarks appended to a file."""
     return [Row(**json.loads(line)) for line in file.read_text().splitlines()]
 

@@ -66,12 +66,12 @@ def _is_idle(status: Mapping[str, object]) -> bool:
 
 
 def _admin_url(status: Mapping[str, object], address: str, envoy_port: int | None) -> str:
-    told = text(mapping(status, "envoy"), "admin")
-    if envoy_port is not None or not told:
+    admin = text(mapping(status, "envoy"), "admin")
+    if envoy_port is not None or not admin:
         return local_url(address, envoy_port or _ADMIN_PORT, "certs")
-    if told.startswith("unix:"):
-        raise CliError(f"Envoy's admin interface is at {told}, which is not asked")
-    return f"http://{told}/certs"
+    if admin.startswith("unix:"):
+        raise CliError(f"Envoy's admin interface is at {admin}, which is not asked")
+    return f"http://{admin}/certs"
 
 
 def _differences(agent: Mapping[str, object], envoy: Mapping[str, object]) -> Iterator[str]:

@@ -291,7 +291,7 @@ def _dns(names: Mapping[str, object]) -> Iterator[Row]:
 
 
 def _health_check(check: Mapping[str, object], now: datetime) -> Iterator[Row]:
-    """The application's health, as the control plane was told it last."""
+    """The application's health, as the control plane last heard it."""
     if not check:
         return
     since_s = seconds_between(moment(check, "since"), now)

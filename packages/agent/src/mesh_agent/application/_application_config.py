@@ -23,7 +23,7 @@ class ApplicationConfig:
     """An application that the agent starts once it is ready.
 
     environment: the application's.
-    stop_timeout: how long it may take to end when the agent is told to stop; then it is killed.
+    stop_timeout: how long it may take to end when the agent is asked to stop; then it is killed.
     """
 
     command: tuple[str, ...]
@@ -34,7 +34,7 @@ class ApplicationConfig:
 def application_config(
     settings: Settings, flags: Flags
 ) -> FollowedProcess | ApplicationConfig | None:
-    """Return what the agent ends with; None if it runs until it is told to stop."""
+    """Return what the agent ends with; None if it runs until it is asked to stop."""
     asked = flags.exit_with or settings.text(_VARIABLE)
     name = "--exit-with" if flags.exit_with else _VARIABLE
     stop_timeout = settings.positive_duration("MESH_AGENT_APPLICATION_STOP_TIMEOUT", _STOP_TIMEOUT)

@@ -16,7 +16,7 @@ class Flags(msgspec.Struct, frozen=True, kw_only=True):
     outlier_log: the file for outlier detection's events.
     log_levels, log_as_json, log_target, log_caller, log_stacktrace_level, log_rotate...: the
         agent's own log, see `mesh_lifecycle.LogSettings`; sizes in bytes, ages in days.
-    version: the agent's, which the control plane is told.
+    version: the agent's, which the control plane is sent.
     passed: further flags and their values, which have no effect.
     sts_port: where tokens are exchanged for the application, on this machine only.
     token_manager_plugin: the source of those tokens; ours is `Rfc8693`.

@@ -14,7 +14,7 @@ from istio_settings import (
     PodInfo,
     ProxyConfig,
     Settings,
-    Told,
+    SettingWithoutEffect,
 )
 from mesh_status_server import Source, application_source
 
@@ -52,8 +52,10 @@ def scrape_targets(
         return ()
     if role != "sidecar":
         setting = _VARIABLE if text else f"annotation {_TARGETS}"
-        settings.told.append(
-            Told(setting, "only a sidecar has an application whose metrics are merged")
+        settings.without_effect.append(
+            SettingWithoutEffect(
+                setting, "only a sidecar has an application whose metrics are merged"
+            )
         )
         return ()
     values = _object(text, settings) if text else {}
@@ -80,7 +82,9 @@ def _object(text: str, settings: Settings) -> Mapping[str, object] | None:
         return None
     if unknown := [str(key) for key in values if key not in _KNOWN]:
         names = f"{_VARIABLE}: {', '.join(unknown)[:_LONGEST_QUOTE]}"
-        settings.told.append(Told(names, f"the known fields are {', '.join(_KNOWN)}"))
+        settings.without_effect.append(
+            SettingWithoutEffect(names, f"the known fields are {', '.join(_KNOWN)}")
+        )
     return values
 
 
@@ -89,7 +93,7 @@ def _wanted(values: Mapping[str, object], settings: Settings) -> bool:
     said = str(scrape).strip().lower() if scrape is not None else ""
     if said not in ("", "true", "false"):
         reason = f"it is {said[:_LONGEST_QUOTE]!r}, and only false keeps metrics from being merged"
-        settings.told.append(Told(f"{_VARIABLE}: scrape", reason))
+        settings.without_effect.append(SettingWithoutEffect(f"{_VARIABLE}: scrape", reason))
     return said != "false"
 
 
@@ -111,8 +115,10 @@ class _Targets:
             yield from self._target(_VARIABLE, port or _DEFAULT_PORT, path or _DEFAULT_PATH)
             return
         if values.get("port") or values.get("path"):
-            self._settings.told.append(
-                Told(f"{_VARIABLE}: port and path", f"the targets of {where} are used instead")
+            self._settings.without_effect.append(
+                SettingWithoutEffect(
+                    f"{_VARIABLE}: port and path", f"the targets of {where} are used instead"
+                )
             )
         items = listed.split(",") if isinstance(listed, str) else listed
         if not isinstance(items, list):

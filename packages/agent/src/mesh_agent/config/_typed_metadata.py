@@ -7,8 +7,8 @@ from istio_settings import ProxyConfig, Settings
 from mesh_agent.config._control_plane import server_name
 from mesh_agent.config._flags import Flags
 
-_TOLD_AS_TEXT = ("DNS_PROXY_ADDR", "PROV_CERT", "WORKLOAD_IDENTITY_SOCKET_FILE")
-_TOLD_AS_FLAGS = ("ENVOY_SKIP_DEPRECATED_LOGS", "EXIT_ON_ZERO_ACTIVE_CONNECTIONS")
+_SENT_AS_TEXT = ("DNS_PROXY_ADDR", "PROV_CERT", "WORKLOAD_IDENTITY_SOCKET_FILE")
+_SENT_AS_FLAGS = ("ENVOY_SKIP_DEPRECATED_LOGS", "EXIT_ON_ZERO_ACTIVE_CONNECTIONS")
 _OF_PROXY_CONFIG = (("MESH_ID", "meshId"), ("INTERCEPTION_MODE", "interceptionMode"))
 
 
@@ -26,10 +26,10 @@ def typed_metadata(
             metadata[key] = value
     if not proxy.plaintext_control_plane:
         metadata["PILOT_SAN"] = [server_name(settings, proxy.discovery_address)]
-    for name in _TOLD_AS_TEXT:
+    for name in _SENT_AS_TEXT:
         if text := settings.environ.get(name):
             metadata[name] = text
-    for name in _TOLD_AS_FLAGS:
+    for name in _SENT_AS_FLAGS:
         if settings.environ.get(name):
             metadata[name] = _text(flag=settings.flag(name))
     if flags.sts_port:

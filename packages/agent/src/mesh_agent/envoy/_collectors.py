@@ -17,7 +17,7 @@ import envoy_supervisor
 from envoy_supervisor import JSON, BootstrapError, ClientTls, MeshTls, Target, Tracing
 from istio_settings import (
     Fields,
-    Place,
+    LayerField,
     ProxyConfig,
     Settings,
     is_address,
@@ -93,7 +93,7 @@ class _Reader:
         self._proxy = proxy
 
     def tracing(self, service_name: str) -> Tracing | None:
-        fields = Fields.of(self._proxy, "tracing", self._settings.problems)
+        fields = Fields.top_level(self._proxy, "tracing", self._settings.problems)
         if fields is None:
             return self._older_zipkin()
         fields.expect_only(
@@ -131,7 +131,7 @@ class _Reader:
         self, key: str, older: str = ""
     ) -> tuple[Target, ClientTls | MeshTls | None] | None:
         """Return a gRPC service that Envoy sends to, by its field or the older address field."""
-        fields = Fields.of(self._proxy, key, self._settings.problems)
+        fields = Fields.top_level(self._proxy, key, self._settings.problems)
         if fields is None:
             target = self._top_level_target(older) if older else None
             return (target, None) if target else None
@@ -163,7 +163,7 @@ class _Reader:
         text = fields.required_text("address")
         return self._parsed(text, fields.place.below("address")) if text else None
 
-    def _parsed(self, text: str, where: Place) -> Target | None:
+    def _parsed(self, text: str, where: LayerField) -> Target | None:
         host_ip = self._settings.text("HOST_IP")
         if "$(HOST_IP)" in text:
             if not is_address(host_ip):

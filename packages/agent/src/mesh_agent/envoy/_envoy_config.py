@@ -15,7 +15,7 @@ from istio_settings import (
     PodInfo,
     ProxyConfig,
     Settings,
-    Told,
+    SettingWithoutEffect,
     cluster_name,
     is_address,
     locality,
@@ -223,8 +223,8 @@ def _concurrency(settings: Settings, proxy: ProxyConfig) -> int:
     if not proxy.all_cores:
         return limit
     if 0 < limit < (cores := os.cpu_count() or 1):
-        settings.told.append(
-            Told(
+        settings.without_effect.append(
+            SettingWithoutEffect(
                 "ISTIO_CPU_LIMIT",
                 f"concurrency is 0, which is one worker thread for each of {cores} cores; without "
                 f"concurrency there would be {limit}",
@@ -234,7 +234,7 @@ def _concurrency(settings: Settings, proxy: ProxyConfig) -> int:
 
 
 def _skips_deprecated_logs(settings: Settings, binary: Path) -> bool:
-    """Return whether Envoy is not to warn of deprecated fields; as in Istio, unless told to."""
+    """Return whether Envoy is not to warn of deprecated fields; as in Istio, unless asked to."""
     name, flag = "ENVOY_SKIP_DEPRECATED_LOGS", "--skip-deprecated-logs"
     if settings.environ.get(name):
         return _optional_flag(settings, name, binary, flag)
@@ -248,7 +248,9 @@ def _optional_flag(settings: Settings, name: str, binary: Path, flag: str) -> bo
     if not settings.flag(name) or settings.flag("DISABLE_ENVOY"):
         return False
     if not has_flag(binary, flag):
-        settings.told.append(Told(name, f"this Envoy, {binary}, has no flag {flag}"))
+        settings.without_effect.append(
+            SettingWithoutEffect(name, f"this Envoy, {binary}, has no flag {flag}")
+        )
         return False
     return True
 

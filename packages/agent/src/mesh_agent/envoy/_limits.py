@@ -21,7 +21,7 @@ _BESIDE_HEAP = 96 << 20
 
 def runtime_values(proxy: ProxyConfig, problems: list[str]) -> Mapping[str, JSON]:
     """Return the runtime values to be laid over the defaults, by name."""
-    fields = Fields.of(proxy, "runtimeValues", problems)
+    fields = Fields.top_level(proxy, "runtimeValues", problems)
     values = proxy.merged.get("runtimeValues")
     if fields is None or not isinstance(values, Mapping):
         return {}
@@ -41,7 +41,7 @@ def max_connections(
     Precedence is Istio's: connectionSettings, then node metadata.
     """
     name = "globalDownstreamConnectionLimit"
-    settings = Fields.of(proxy, "connectionSettings", problems)
+    settings = Fields.top_level(proxy, "connectionSettings", problems)
     if settings is not None and (value := settings.value(name)) is not None:
         if (limit := _count(value)) is None:
             settings.complain(name, f"is {value!r}, it must be a number of connections")

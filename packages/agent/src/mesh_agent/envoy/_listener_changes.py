@@ -18,7 +18,7 @@ class HoldsSockets(Protocol):
 
 
 class ListenerChanges:
-    """Observes the relay's responses; a response with listeners is told to the subscribers.
+    """Observes the relay's responses; a response with listeners is reported to the subscribers.
 
     Without a subscriber there is no Envoy yet, and nothing to tell.
     """
@@ -27,7 +27,7 @@ class ListenerChanges:
         self._subscribers: list[HoldsSockets] = []
 
     @contextmanager
-    def told_to(self, holder: HoldsSockets) -> Iterator[None]:
+    def reporting_to(self, holder: HoldsSockets) -> Iterator[None]:
         """Tell `holder` of changes while the block runs."""
         self._subscribers.append(holder)
         try:

@@ -44,7 +44,7 @@ class MachinePlace:
                 async with asyncio.timeout(timeout_s):
                     await self._answered.wait()
 
-    def asked(self) -> None:
+    def on_answer(self) -> None:
         """The cloud has answered, or does not."""
         self._answered.set()
 
@@ -85,7 +85,7 @@ async def machine_place(config: PlaceConfig) -> AsyncIterator[MachinePlace]:
     """Ask the cloud while the block runs; yields at once."""
     place = MachinePlace(config.known)
     if config.provider is None:
-        place.asked()
+        place.on_answer()
         yield place
         return
     async with in_background(_ask(config, place), name="machine-place"):
@@ -104,11 +104,11 @@ async def _ask(config: PlaceConfig, place: MachinePlace) -> None:
             platform = await detect(config.provider, servers=servers)
         except NoMetadata as error:
             log.warning("the machine's place is not known", extra={"reason": str(error)})
-            place.asked()
+            place.on_answer()
         else:
             platform = platform._replace(metadata={**platform.metadata, **dict(config.extra)})
             differs = place.found(platform)
-            place.asked()
+            place.on_answer()
             if differs:
                 await _remember(config.remembered, platform)
     await asyncio.Event().wait()

@@ -108,7 +108,7 @@ def obstacle_to_restart(relay: xds_proxy.Relay, files: BootstrapFiles) -> str | 
 
 
 async def signature(paths: Sequence[Path]) -> tuple[FileStat | None, ...]:
-    """Return a value that differs after a file was written, replaced, made or removed."""
+    """Return a value that differs after a file was written, replaced, created or removed."""
     return tuple(await asyncio.gather(*map(_stamp, paths)))
 
 

@@ -21,7 +21,7 @@ def stats_settings(
 
     addresses: what `{pod_ip}` in a name stands for, each once.
     """
-    matcher = Fields.of(proxy, "proxyStatsMatcher", problems)
+    matcher = Fields.top_level(proxy, "proxyStatsMatcher", problems)
     if matcher is not None:
         matcher.expect_only("inclusionPrefixes", "inclusionSuffixes", "inclusionRegexps")
 

@@ -27,12 +27,12 @@ async def with_gateway_credentials(config: AgentConfig) -> AgentConfig:
     if not await _is_served(config.gateway_credentials):
         return config
     metadata = {**bootstrap.node_metadata, "credential": "true"}
-    told = replace(bootstrap, node_metadata=metadata)
-    return structs.replace(config, envoy=replace(config.envoy, bootstrap=told))
+    extended = replace(bootstrap, node_metadata=metadata)
+    return structs.replace(config, envoy=replace(config.envoy, bootstrap=extended))
 
 
 async def _is_served(path: Path) -> bool:
-    with suppress(ListenError):  # told below
+    with suppress(ListenError):  # reported below
         if inspect_socket_path(path) in (SocketFile.ABSENT, SocketFile.DEAD):
             return False  # without loading gRPC, which asks a server
     try:

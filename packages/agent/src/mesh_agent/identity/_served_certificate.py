@@ -20,7 +20,7 @@ from mesh_lifecycle import Clock, SystemClock
 log = logging.getLogger(__name__)
 
 SETTLES_S = 15.0
-"""How long Envoy may take to serve a new certificate before that is told as trouble."""
+"""How long Envoy may take to serve a new certificate before that is reported as trouble."""
 _FIRST_LOOK_S = 0.05
 _LOOKS_AGAIN_S = {True: 300.0, None: 60.0, False: 30.0}
 """After how long Envoy is asked again: if it serves the newest, serves none, or another one."""
@@ -70,7 +70,7 @@ class ServedCertificate:
     """Follows the certificate that Envoy serves.
 
     certificates: None where another process serves Envoy's secrets: nothing is compared then.
-    spiffe_id: of the workload; by it its certificate is told from others that a gateway serves.
+    spiffe_id: of the workload; by it its certificate is known among those that a gateway serves.
     """
 
     def __init__(

@@ -12,8 +12,8 @@
 While Envoy is not, the reason names the clusters that are warming (`_warming.py`).
 
 An Envoy that starts from saved configuration meets `envoy` like any other, and the agent is ready.
-That it is stale is a detail: trouble told with readiness that does not decide it. Details are added
-in `../_envoy_watches.py`: `configuration` (refused, in the words of `_refusals.py`),
+That it is stale is a detail: trouble shown with readiness, which it does not decide. Details are
+added in `../_envoy_watches.py`: `configuration` (refused, in the words of `_refusals.py`),
 `saved_configuration` (stale since; `_stale.py`, which also says for `envoy` why nothing saved could
 be used), `gateway` (its last listener is gone; `_gateway.py`), `draining`, `envoy_certificate`
 (`identity/_served_certificate.py`).

@@ -1,7 +1,7 @@
 """Readiness by the workload's certificate: an agent without a valid one is not ready.
 
 Istio's agent stays ready then, and its workload takes requests that none of its peers can make and
-makes none that they take. Here the platform is told, so that it sends requests elsewhere.
+makes none that they take. Here the platform is notified, so that it sends requests elsewhere.
 """
 
 from collections.abc import AsyncIterator

@@ -107,7 +107,7 @@ async def _until_good(
         fault: str | None
         try:
             stats = await envoy.admin.stats(STATS_FILTER)
-            seen, fault = judge(seen, stats, relay=relay.status)
+            seen, fault = assess(seen, stats, relay=relay.status)
             if fault is None and needs_listeners:
                 fault = await no_listener_yet(envoy.admin)
             if fault is not None and (warming := await warming_fault(envoy.admin, stats)):
@@ -141,7 +141,7 @@ class EnvoyHealth(msgspec.Struct, frozen=True, kw_only=True):
         return self.configured and self.live
 
 
-def judge(
+def assess(
     seen: EnvoyHealth, stats: Mapping[str, int | str], *, relay: xds_proxy.RelayStatus
 ) -> tuple[EnvoyHealth, str | None]:
     """Take in a reading; returns what is known now and, if that is not good, the reason.

@@ -51,7 +51,7 @@ class GatewayListeners:
         self._envoy = envoy
         self._changed = asyncio.Event()
         self.count: int | None = None
-        """None as long as Envoy has not told."""
+        """None as long as Envoy has not answered."""
 
     @property
     def trouble(self) -> str | None:

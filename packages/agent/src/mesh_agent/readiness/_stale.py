@@ -6,7 +6,7 @@ import xds_proxy
 def describe_stale(status: xds_proxy.RelayStatus) -> str | None:
     """Return since when Envoy's configuration is stale; None if it is the control plane's own.
 
-    It is told as long as any of it is from the disk. Envoy is ready with it: its traffic flows.
+    It is reported as long as any of it is from the disk. Envoy is ready with it: its traffic flows.
     """
     if status.stale_since is None:
         return None

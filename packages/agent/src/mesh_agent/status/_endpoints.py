@@ -125,7 +125,9 @@ class StatusEndpoints:
                 log.info("ready")
         if reasons:
             return Response.text(f"{reasons}\n", HTTPStatus.SERVICE_UNAVAILABLE)
-        details = (f"{name}: {told}\n" for name, told in self._readiness.details().items() if told)
+        details = (
+            f"{name}: {detail}\n" for name, detail in self._readiness.details().items() if detail
+        )
         return Response.text("".join(details))
 
     async def _quit(self, _: Request) -> Response:

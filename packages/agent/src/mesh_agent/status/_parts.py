@@ -31,7 +31,7 @@ class AgentParts(msgspec.Struct, frozen=True, kw_only=True):
     served: None where there is no Envoy.
     health: None where the application's health is not reported.
     tokens: None where the application exchanges no tokens.
-    adapter: None where resources go to Envoy as the control plane made them.
+    adapter: None where resources go to Envoy as the control plane generated them.
     wasm: None where Envoy fetches its Wasm modules itself.
     """
 

@@ -34,11 +34,11 @@ class WasmFilters:
         """The totals; None while there was no Wasm filter."""
         return None if self._rewriter is None else self._rewriter.counters
 
-    def on_recovered(self, told: Recovered) -> None:
-        """Have `told(type_url, name)` called when a module is there that was missing."""
-        self._on_recovered = told
+    def on_recovered(self, callback: Recovered) -> None:
+        """Have `callback(type_url, name)` called when a module is there that was missing."""
+        self._on_recovered = callback
         if self._rewriter is not None:
-            self._rewriter.on_recovered(told)
+            self._rewriter.on_recovered(callback)
 
     def describe(self) -> Mapping[str, object]:
         """Return the filters with remote modules; a filter without its module has a reason."""

@@ -118,7 +118,7 @@ class Authority:
         hexadecimal. Raises CsrError, LifetimeError, IdentityError, NotReadyError.
         """
         request = parse_csr(csr_pem)
-        public_key = EncodedKey.of(request.public_key)
+        public_key = EncodedKey.encode(request.public_key)
         if is_key_revoked(public_key.sha256()):
             raise CsrError(KEY_REVOKED)
         order = self.order(identities, lifetime=lifetime, proven_at=proven_at)
@@ -159,7 +159,7 @@ class Authority:
         Raises LifetimeError, IdentityError, NotReadyError.
         """
         key = new_key(KeyType.P256)
-        public_key = EncodedKey.of(key.public_key())
+        public_key = EncodedKey.encode(key.public_key())
         issued = self.order(dns_names, lifetime=lifetime).signed(public_key, named=False)
         return key_pem(key), b"".join(issued.chain_pem[:-1])
 

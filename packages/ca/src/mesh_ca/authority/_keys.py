@@ -51,7 +51,7 @@ class EncodedKey(NamedTuple):
     der: bytes
 
     @classmethod
-    def of(cls, key: PublicKey) -> "EncodedKey":
+    def encode(cls, key: PublicKey) -> "EncodedKey":
         """Encode a key."""
         return cls(key, _der_of(key))
 

@@ -130,7 +130,7 @@ def signed_leaf(
     """Sign a certificate, with a common name if it is to be named, and return it, PEM.
 
     Without a common name the subject is empty and the alternative name critical, as RFC 5280
-    section 4.2.1.6 has it. The key identifier is made by method 1 of section 4.2.1.2, as a root's.
+    section 4.2.1.6 has it. The key identifier is that of method 1 of section 4.2.1.2, as a root's.
     """
     subject = _NO_SUBJECT
     if named and len(leaf.common_name) <= _MAX_NAME_CHARACTERS:

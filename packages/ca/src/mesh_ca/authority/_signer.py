@@ -25,7 +25,7 @@ _MAX_CERTIFICATES = 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signer:
-    """A key with the certificates that belong to it, all checked; made by `signer_from_pem`."""
+    """A key with the certificates that belong to it, all checked; created by `signer_from_pem`."""
 
     key: SigningKey = field(repr=False)
     certificate: x509.Certificate

@@ -87,7 +87,7 @@ class Fetch(Protocol):
 
 
 class RemoteJwks:
-    """The keys of a key set that is fetched over the network; made by `remote_jwks`."""
+    """The keys of a key set that is fetched over the network; created by `remote_jwks`."""
 
     def __init__(
         self,

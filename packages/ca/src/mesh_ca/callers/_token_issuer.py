@@ -24,7 +24,7 @@ _KEY_FILE = "token-key.pem"
 
 
 class TokenIssuer:
-    """Issues tokens with a key kept in a directory; the key is made at first use.
+    """Issues tokens with a key kept in a directory; the key is generated at first use.
 
     RS256, because that is the one algorithm every OpenID Connect verifier takes, istiod's too.
     """
@@ -32,7 +32,7 @@ class TokenIssuer:
     def __init__(
         self, directory: Path, issuer: str, *, clock: Callable[[], float] = time.time
     ) -> None:
-        """Keep the key in `directory` (made 0700, the key 0600); `issuer` goes to claim `iss`."""
+        """Keep the key in `directory` (mode 0700, the key's 0600); `issuer` goes to claim `iss`."""
         self._directory = directory
         self._issuer = issuer
         self._clock = clock

@@ -1,1 +1,1 @@
-"""The authority's files: made at the first start, read, and changed when a root is due."""
+"""The authority's files: created at the first start, read, and changed when a root is due."""

@@ -1,8 +1,8 @@
 """Loads the authority of a directory, or makes a new self-signed root there.
 
-`ca-key.pem` decides. If it is there, the four files were plugged in by an operator or made at an
-earlier start; if it is not, they are made. A root that was made here is certified anew or replaced
-in time; files that were plugged in are only ever read.
+`ca-key.pem` decides. If it is there, the four files were plugged in by an operator or generated at
+an earlier start; if it is not, they are generated. A root that was generated here is certified anew
+or replaced in time; files that were plugged in are only ever read.
 """
 
 import logging
@@ -48,7 +48,7 @@ def load_or_create_authority(
 
     If there is no `ca-key.pem` yet, the directory gets a new self-signed root (mode 0700, the key
     0600); processes that start at once agree on one. `root_lifetime` and `root_key` matter then,
-    and when a root that was made here is found expired: it is certified anew, with the same key.
+    and when a root that was generated here is found expired: it is certified anew, with its key.
     Raises StorageError, and IdentityError for a bad trust domain.
     """
     checked_trust_domain(trust_domain)

@@ -1,8 +1,8 @@
 """When and how a root of our own changes: pure functions from one state of the files to the next.
 
-A root of our own is one that was made here, not plugged in. Near its end it is certified anew with
-the same key, so that all certificates issued below the old one verify against the new one. A root
-whose key must not be used any more is replaced in three steps, so that no workload is shown a
+A root of our own is one that was generated here, not plugged in. Near its end it is certified anew
+with the same key, so that all certificates issued below the old one verify against the new one. A
+root whose key must not be used any more is replaced in three steps, so that no workload is shown a
 certificate whose root it does not know:
 
     spreading   the trust bundle holds the new root after the old one, which still signs
@@ -39,7 +39,7 @@ _STATE_VERSION = 1
 class RootPolicy:
     """How long a root of our own lasts, and how soon it is followed by another.
 
-    lifetime: of a root made or certified anew.
+    lifetime: of a root generated or certified anew.
     grace: a root is certified anew when less than this part of its lifetime is left, 0 to 1.
     spread: how long the trust bundle holds a new root before that root signs. Each workload must
         ask for a certificate in this time, so at least a workload certificate's lifetime is safe
@@ -75,7 +75,7 @@ class RootState:
     """The contents of `own-root.json`: facts that the certificates and keys don't hold."""
 
     key_sha256: str
-    """Fingerprint of the key that was made here. A plugged-in key has another, and is kept."""
+    """Fingerprint of the key that was generated here. A plugged-in key has another, and is kept."""
     activate_at: float | None = None
     retire_at: float | None = None
     retirement_s: float = 0.0

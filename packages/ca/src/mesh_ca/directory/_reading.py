@@ -84,7 +84,7 @@ def _warn_of_readers(key_path: Path) -> None:
 
 
 def is_own_root(directory: Path) -> bool:
-    """Return whether the root was made here, so that this package may change it."""
+    """Return whether the root was generated here, so that this package may change it."""
     if not file_exists(directory / ROOT_STATE):
         return False
     state = RootState.from_json(read_file(directory / ROOT_STATE))

@@ -1,4 +1,4 @@
-"""Changes the root of an authority that was made here: due steps, and a replacement."""
+"""Changes the root of an authority that was generated here: due steps, and a replacement."""
 
 import logging
 import math

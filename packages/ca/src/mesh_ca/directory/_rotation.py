@@ -42,7 +42,7 @@ T = TypeVar("T")
 
 
 class RotatingAuthority:
-    """An authority that follows its directory; made by `rotating_authority`."""
+    """An authority that follows its directory; created by `rotating_authority`."""
 
     def __init__(
         self,

@@ -151,7 +151,7 @@ class RevocationList:
     def _changing(self) -> Iterator[dict[str, bytes]]:
         """Replace the files by those that the block puts into the dict.
 
-        Raises StorageError; then nothing is revoked, as its caller was told so and will try again.
+        Raises StorageError; then nothing is revoked, as its caller knows by it and will try again.
         """
         before = self._revoked, self._serials, self._signed
         try:

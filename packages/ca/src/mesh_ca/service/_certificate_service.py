@@ -1,7 +1,7 @@
 """Istio's certificate service: authenticates the caller, signs for its identities, logs it.
 
-A caller that is not authenticated is told the reason as far as it follows from the credentials that
-it showed; an authenticated caller is told what is wrong with its request.
+A caller that is not authenticated gets the reason as far as it follows from the credentials that
+it showed; an authenticated caller gets what is wrong with its request.
 """
 
 import logging
@@ -187,7 +187,7 @@ class _CertificateService:
             )
         except NotAuthenticated as error:
             self.metrics.authentication_failures.inc()
-            self.refusals.unauthenticated(peer, str(error))
+            self.refusals.on_unauthenticated(peer, str(error))
             return _Refusal(grpc.StatusCode.UNAUTHENTICATED, error.status_message)
 
     async def _signed(
@@ -238,7 +238,7 @@ class _CertificateService:
         # Without an await after it was signed: a caller that hangs up now still leaves its record.
         self.metrics.issued.inc()
         write_audit_record(issued, caller, peer)
-        self.refusals.issued(caller, peer)
+        self.refusals.on_issue(caller, peer)
         return issued
 
     def _refusal(self, error: SigningError, caller: Caller, peer: str) -> _Refusal:
@@ -248,7 +248,7 @@ class _CertificateService:
             self.metrics.unreadable_requests.inc()
         elif kind == "IDENTITY_ERROR":
             self.metrics.unusable_identities.inc()
-        self.refusals.refused(caller, peer, kind=kind, reason=str(error))
+        self.refusals.on_refusal(caller, peer, kind=kind, reason=str(error))
         return refusal
 
 

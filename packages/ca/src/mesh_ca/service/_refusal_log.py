@@ -16,11 +16,11 @@ class RefusalLog:
         self._refused = RepeatLog(log, "certificate refused")
         self._not_ready = RepeatLog(log, "no certificates can be issued", level=logging.ERROR)
 
-    def unauthenticated(self, peer: str, reason: str) -> None:
+    def on_unauthenticated(self, peer: str, reason: str) -> None:
         """Note a caller that has not proved who it is. peer: its address."""
         self._unauthenticated.happened(_host(peer), reason=reason, facts={"peer": peer})
 
-    def refused(self, caller: Caller, peer: str, *, kind: str, reason: str) -> None:
+    def on_refusal(self, caller: Caller, peer: str, *, kind: str, reason: str) -> None:
         """Note a request that was not signed. kind: the error's name in the metrics."""
         facts = {"identities": caller.identities, "peer": peer, "error": kind}
         if kind == "CA_NOT_READY":  # for all callers
@@ -28,7 +28,7 @@ class RefusalLog:
         else:
             self._refused.happened(caller.identities[0], reason=reason, facts=facts)
 
-    def issued(self, caller: Caller, peer: str) -> None:
+    def on_issue(self, caller: Caller, peer: str) -> None:
         """Note that a caller has got its certificate."""
         self._unauthenticated.ended(_host(peer))
         self._refused.ended(caller.identities[0])

@@ -57,7 +57,7 @@ class Signatory:
         if self._template is None:
             raise RuntimeError("asked to sign before a key was installed")
         request = parse_csr(instruction.csr)
-        public_key = EncodedKey.of(request.public_key)
+        public_key = EncodedKey.encode(request.public_key)
         leaf = Leaf(
             names=instruction.names,
             common_name=instruction.common_name,

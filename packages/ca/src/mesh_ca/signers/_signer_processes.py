@@ -47,7 +47,7 @@ class SignerLimits:
 
 
 class SignerProcesses:
-    """Signs as `Authority.sign` does, in processes; made by `signer_processes`."""
+    """Signs as `Authority.sign` does, in processes; created by `signer_processes`."""
 
     def __init__(
         self, authority: Authority, *, limits: SignerLimits, metrics: SignerMetrics

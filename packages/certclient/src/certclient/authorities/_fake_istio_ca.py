@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, kw_only=True)
 class FakeIstioCa:
-    """Records the requests, and signs each after the answers that are queued; made by
+    """Records the requests, and signs each after the answers that are queued; created by
     `fake_istio_ca`.
 
     answers: one is used for each request: a status to fail with, or None to never answer.

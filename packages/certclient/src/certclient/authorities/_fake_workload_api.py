@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class FakeWorkloadApi:
-    """Sends the newest response to every stream; made by `fake_workload_api`."""
+    """Sends the newest response to every stream; created by `fake_workload_api`."""
 
     def __init__(self) -> None:
         self.streams = 0

@@ -185,7 +185,7 @@ class _IstioCa:
     def _log_token_fault(self, token: str | None) -> None:
         """Log a token that the authority will probably refuse.
 
-        The call is made all the same: the authority may accept our client certificate, and its
+        The call goes out all the same: the authority may accept our client certificate, and its
         clock decides, not ours.
         """
         if self._config.token_path is None:

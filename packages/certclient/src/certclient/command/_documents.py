@@ -1,4 +1,4 @@
-"""`certclient completion` and `docs`: what is made of the command's own parser."""
+"""`certclient completion` and `docs`: what is generated from the command's own parser."""
 
 import argparse
 from collections.abc import Sequence

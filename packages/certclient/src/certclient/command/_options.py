@@ -1,4 +1,4 @@
-"""The options of the `certclient` command, and the configuration made of them."""
+"""The options of the `certclient` command, and the configuration they give."""
 
 import argparse
 import json

@@ -55,7 +55,7 @@ def write_generation(
 def remove_generations(directory: Path) -> None:
     """Remove all generations, and the keys in them, when files are no longer written this way.
 
-    A link `..data` that leads to anything else was made by another program and stays.
+    A link `..data` that leads to anything else is another program's and stays.
     """
     if (_target(directory / _CURRENT) or "").startswith(_PREFIX):
         (directory / _CURRENT).unlink()

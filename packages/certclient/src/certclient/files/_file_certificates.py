@@ -107,12 +107,12 @@ def certificate_of(pair: KeyPair, trust_bundle_pem: bytes, *, now: datetime) -> 
         raise InvalidSpiffeId(f"the certificate has {len(pair.uris)} URIs, one SPIFFE id is needed")
     spiffe_id = SpiffeId.parse(pair.uris[0])
     leaf, *others = x509.load_pem_x509_certificates(pair.chain_pem)
-    judged = path_element(leaf, "the certificate")
-    check_workload(judged)
+    checked_leaf = path_element(leaf, "the certificate")
+    check_workload(checked_leaf)
     roots, left_out = usable_roots(x509.load_pem_x509_certificates(trust_bundle_pem), now)
     if not roots:
         raise CertificateRejected(f"there is no root it could lead to: {'; '.join(left_out[:3])}")
-    path = ordered_path(judged, others, roots)
+    path = ordered_path(checked_leaf, others, roots)
     for element in path:
         check_times(element, now)
     checked = accepted_path(

@@ -117,13 +117,13 @@ async def _store_changes(file: CertificateFile, certificates: Certificates, cloc
 async def _store_until_done(
     file: CertificateFile, certificates: Certificates, certificate: Certificate, clock: Clock
 ) -> None:
-    told = False
+    is_logged = False
     for delay_s in _TRY_AGAIN.delays():
         try:
             await file.store(certificate)
         except OSError as error:
-            if not told:
-                told = True
+            if not is_logged:
+                is_logged = True
                 log.warning(
                     "the certificate can't be stored, a restart has to request another one",
                     extra={"file": str(file.path), "reason": error.strerror},

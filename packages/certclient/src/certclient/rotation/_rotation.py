@@ -245,11 +245,11 @@ class _Rotation:
         remaining = remaining_s(self._feed.value.certificate, self._clock)
         outcome = await self._requests.make(remaining_s=remaining)
         if isinstance(outcome, Failure):
-            self._failed(outcome)
+            self._on_failure(outcome)
         else:
-            self._succeeded(outcome)
+            self._on_success(outcome)
 
-    def _succeeded(self, certificate: Certificate) -> None:
+    def _on_success(self, certificate: Certificate) -> None:
         now, monotonic = self._clock.now(), self._clock.monotonic()
         # The lifetime is counted from now: authorities backdate certificates, and half of a short
         # lifetime that is backdated may be over at once.
@@ -281,7 +281,7 @@ class _Rotation:
             },
         )
 
-    def _failed(self, failure: Failure) -> None:
+    def _on_failure(self, failure: Failure) -> None:
         status = self._feed.value
         monotonic = self._clock.monotonic()
         remaining = remaining_s(status.certificate, self._clock)

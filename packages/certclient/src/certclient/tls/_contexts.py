@@ -1,6 +1,6 @@
 """TLS contexts that follow the rotation, for any program that takes an `ssl.SSLContext`.
 
-A context passes each new connection to an inner context, which is made of the newest certificate
+A context passes each new connection to an inner context, which is built from the newest certificate
 and roots. Reloading one context would not do: OpenSSL can add a root to a context, and never remove
 one.
 """
@@ -191,7 +191,7 @@ class _FollowingContext(ssl.SSLContext):
         self._rule = rule
         self._calls: dict[str, tuple[object, ...]] = {}
         # One value, because threads may make connections at the same time.
-        self._made: tuple[Certificate, _InnerContext] | None = None
+        self._newest_inner: tuple[Certificate, _InnerContext] | None = None
         self.minimum_version = ssl.TLSVersion.TLSv1_2
         self.check_hostname = False
         self.verify_mode = ssl.CERT_REQUIRED
@@ -209,7 +209,7 @@ class _FollowingContext(ssl.SSLContext):
         differs = getattr(self, name, None) != value
         super().__setattr__(name, value)
         if differs:
-            self._made = None
+            self._newest_inner = None
 
     def _newest(self) -> ssl.SSLContext:
         certificate = self._certificates.latest
@@ -217,10 +217,10 @@ class _FollowingContext(ssl.SSLContext):
             refusing = _RefusingContext(self._side)
             refusing.check_hostname = False
             return refusing
-        made = self._made
-        if made is None or made[0] is not certificate:
-            made = self._made = certificate, self._new_inner(certificate)
-        return made[1]
+        inner = self._newest_inner
+        if inner is None or inner[0] is not certificate:
+            inner = self._newest_inner = certificate, self._new_inner(certificate)
+        return inner[1]
 
     def _new_inner(self, certificate: Certificate) -> "_InnerContext":
         bundles = bundles_for(certificate, self._rule)
@@ -250,7 +250,7 @@ def _repeated_on_inner(name: str) -> Callable[..., None]:
         # httpcore and urllib3 set the same for each connection.
         if self._calls.get(name) != arguments:
             self._calls[name] = arguments
-            self._made = None
+            self._newest_inner = None
 
     return call_both
 

@@ -1,7 +1,7 @@
 """Mutual TLS for grpc.aio that follows the rotation, as far as grpcio allows.
 
 grpcio's server requests its certificate for each connection. A channel's credentials are fixed when
-it is made, and grpcio checks host names, which SPIFFE certificates do not have. So a channel of
+it is created, and grpcio checks host names, which SPIFFE certificates do not have. So a channel of
 this module speaks plaintext to a local socket, behind which `client_context` does TLS.
 """
 

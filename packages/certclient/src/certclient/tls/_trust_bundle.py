@@ -27,7 +27,7 @@ log = logging.getLogger("certclient")
 
 
 class TrustingCertificates(Certificates):
-    """Certificates with further roots and revocation lists; made by `with_trust`."""
+    """Certificates with further roots and revocation lists; created by `with_trust`."""
 
     def __init__(self, source: Certificates, feed: Feed[RotationStatus], *, clock: Clock) -> None:
         super().__init__(feed, on_request=source.request_renewal)
@@ -36,8 +36,8 @@ class TrustingCertificates(Certificates):
         self._own = feed
         self._set_anchors = self._from_file = self._crl = b""
         self._federated: tuple[tuple[str, bytes], ...] = ()
-        self._made_of: tuple[object, ...] | None = None
-        self._made: Certificate | None = None
+        self._combined_parts: tuple[object, ...] | None = None
+        self._combination: Certificate | None = None
         self._faults: asyncio.Future[tuple[str, ...]] = asyncio.get_running_loop().create_future()
 
     async def first_faults(self) -> tuple[str, ...]:
@@ -88,9 +88,9 @@ class TrustingCertificates(Certificates):
         """Publish the source's status with the added roots and lists, if that makes a change."""
         status = self._source.status
         parts = (status.certificate, self._set_anchors, self._from_file, self._crl, self._federated)
-        if parts != self._made_of:
-            self._made_of, self._made = parts, self._combined(status.certificate)
-        combined = structs.replace(status, certificate=self._made)
+        if parts != self._combined_parts:
+            self._combined_parts, self._combination = parts, self._combined(status.certificate)
+        combined = structs.replace(status, certificate=self._combination)
         if combined != self._own.value:
             self._own.publish(combined)
 

@@ -1,1 +1,1 @@
-"""Certificates, keys and PEM: how they are read, made, and checked before anything uses them."""
+"""Certificates, keys and PEM: how they are read, generated and checked before any use."""

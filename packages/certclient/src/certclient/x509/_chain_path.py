@@ -123,7 +123,7 @@ def _key_problem(key: CertificatePublicKeyTypes) -> str | None:
         case ec.EllipticCurvePublicKey(curve=curve):
             return None if isinstance(curve, _CURVES) else f"a key on the curve {curve.name}"
         case ed25519.Ed25519PublicKey():
-            return None  # of an issuer; a leaf's key is one that we made, or that `ssl` can use
+            return None  # of an issuer; a leaf's key is one we generated, or that `ssl` can use
         case _:
             return "a key of a kind that TLS peers do not accept"
 

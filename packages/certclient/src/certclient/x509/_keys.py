@@ -1,4 +1,4 @@
-"""Private keys and the signing requests made with them."""
+"""Private keys and the signing requests signed with them."""
 
 import asyncio
 from typing import assert_never

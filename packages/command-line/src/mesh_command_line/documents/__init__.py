@@ -1,1 +1,1 @@
-"""The command's manual and its completion, made from the commands themselves."""
+"""The command's manual and its completion, generated from the commands themselves."""

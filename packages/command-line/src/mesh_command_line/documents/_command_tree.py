@@ -34,7 +34,7 @@ class Command(NamedTuple):
 
     @property
     def arguments(self) -> tuple[Parameter, ...]:
-        """The parameters that are told by their place."""
+        """The parameters that are given by their place."""
         return tuple(each for each in self.parameters if not each.names)
 
     @property

@@ -113,8 +113,8 @@ def _fish(program: Program) -> Iterator[str]:
     name = program.name
     yield f"# fish completion of {name}"
     for command in program.commands:
-        told = f"-d {_quoted(command.summary)}"
-        yield f"complete -c {name} -n __fish_use_subcommand -f -a {command.name} {told}"
+        description = f"-d {_quoted(command.summary)}"
+        yield f"complete -c {name} -n __fish_use_subcommand -f -a {command.name} {description}"
     for command in program.commands:
         seen = f"-n {_quoted(f'__fish_seen_subcommand_from {command.name}')}"
         for each in command.options:

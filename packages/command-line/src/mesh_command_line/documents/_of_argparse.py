@@ -1,4 +1,4 @@
-"""The commands of a parser made with argparse, as plain values."""
+"""The commands of a parser written with argparse, as plain values."""
 
 from __future__ import annotations
 

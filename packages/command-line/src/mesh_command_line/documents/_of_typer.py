@@ -1,4 +1,4 @@
-"""The commands of an application made with typer, as plain values."""
+"""The commands of an application written with typer, as plain values."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ def _parameters(function: Callable[..., object]) -> Iterator[Parameter]:
         if info is None or info.hidden:
             continue
         choices = _choices(kind)
-        told = " ".join((info.help or "").split())
+        help_text = " ".join((info.help or "").split())
         required = each.default is inspect.Parameter.empty
         shown = info.metavar or "|".join(choices) or name.removeprefix("as_").upper()
         if isinstance(info, ArgumentInfo):
-            yield Parameter((), shown, told, choices, required)
+            yield Parameter((), shown, help_text, choices, required)
             continue
         # In an annotation, the first of the names stands in the place of the default.
         given = (info.default, *(info.param_decls or ()))
@@ -62,7 +62,7 @@ def _parameters(function: Callable[..., object]) -> Iterator[Parameter]:
         names = tuple(one for one in declared if one.startswith("-"))
         switch = kind is bool
         yield Parameter(
-            names or (f"--{name.replace('_', '-')}",), "" if switch else shown, told, choices
+            names or (f"--{name.replace('_', '-')}",), "" if switch else shown, help_text, choices
         )
 
 

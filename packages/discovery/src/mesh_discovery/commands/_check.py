@@ -90,7 +90,7 @@ def check(
 ) -> None:
     """Read a configuration and say all that is wrong with it.
 
-    Everything is told in one round: mistakes, with which the server would not start, and services,
+    All is reported in one round: mistakes, with which the server would not start, and services,
     subsets and gateways that are named and not there, with which it would start and log a warning.
 
     The exit code is 0 if all is good (notes and warnings do not count), 1 if not, and 2 if the
@@ -195,16 +195,16 @@ def _print_for_programs(checked: "Checked", form: CheckForm) -> None:
     import json
     from dataclasses import asdict
 
-    from mesh_discovery._told_findings import findings_of, plain, sarif
+    from mesh_discovery._findings_output import findings_of, plain, sarif
 
     findings = findings_of(checked)
     if form is CheckForm.SARIF:
         typer.echo(json.dumps(sarif(findings), indent=2))
         return
-    told = asdict(checked)
-    del told["missing"]  # they are among those that are unreachable
-    del told["objects_at"]
-    typer.echo(json.dumps({"findings": plain(findings), **told}, indent=2))
+    document = asdict(checked)
+    del document["missing"]  # they are among those that are unreachable
+    del document["objects_at"]
+    typer.echo(json.dumps({"findings": plain(findings), **document}, indent=2))
 
 
 def _good(objects: int, files: int) -> str:

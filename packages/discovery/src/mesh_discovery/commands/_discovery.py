@@ -52,7 +52,7 @@ def discovery(  # noqa: PLR0917  (typer reads options by name)
         Path | None,
         typer.Option(
             "--ca-dir",
-            help="The CA's directory, made when missing [env ROOT_CA_DIR; else ./etc/cacerts].",
+            help="The CA's directory, created when missing [env ROOT_CA_DIR; else ./etc/cacerts].",
             parser=Path,
             metavar="PATH",
         ),
@@ -323,7 +323,7 @@ async def _serve(config: DiscoveryConfig) -> None:
     gc.set_threshold(20_000, 50, 1000)
     gc.enable()
     log = logging.getLogger("mesh_discovery")
-    for each in config.told:
+    for each in config.without_effect:
         facts = {"setting": each.setting, "reason": each.reason}
         level = logging.INFO if each.quiet else logging.WARNING
         log.log(level, "a setting has no effect", extra=facts)

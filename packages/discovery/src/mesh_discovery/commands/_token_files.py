@@ -26,8 +26,8 @@ def write_token(
 ) -> Iterator[str]:
     """Write a token and its key set, and yield a sentence about each.
 
-    The key that signs is made in `directory` at first use and stays there, so that a control plane
-    that runs takes tokens made later. Raises `CaError`.
+    The key that signs is generated in `directory` at first use and stays, so that a control plane
+    that runs takes tokens issued later. Raises `CaError`.
     """
     tokens = TokenIssuer(directory, issuer)
     key_set, file = directory / KEY_SET, file or directory / TOKEN

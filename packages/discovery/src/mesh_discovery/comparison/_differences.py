@@ -59,7 +59,7 @@ def differences(
             elif name not in had:
                 yield DifferentResource(type=kind, name=name, difference=Difference.MISSING)
             elif name not in wanted:
-                # Clusters of other discovery types are told with their endpoints, too.
+                # Clusters of other discovery types are sent with their endpoints, too.
                 if kind != ENDPOINT:
                     yield DifferentResource(type=kind, name=name, difference=Difference.EXTRA)
             elif kind == ENDPOINT:

@@ -1,4 +1,4 @@
-"""Resources that a push context gives a proxy which asks for all that it is told of, as JSON."""
+"""Resources that a push context gives a proxy which asks for all that it is sent, as JSON."""
 
 from collections.abc import Iterable, Mapping
 

@@ -78,13 +78,13 @@ def _of_envoy(
 def _of_proxyless(
     context: PushContext, proxy: Proxy, type_url: str, names: frozenset[str]
 ) -> Generated:
-    made = {
+    generators = {
         type_urls.CLUSTER: context.proxyless.clusters,
         type_urls.LISTENER: context.proxyless.listeners,
         type_urls.ROUTE: context.proxyless.routes,
         type_urls.ENDPOINT: context.proxyless.endpoints,
     }[type_url]
-    return made(proxy, names)
+    return generators(proxy, names)
 
 
 def sections(given: Given, *, with_endpoints: bool) -> Sequence[Resource]:

@@ -51,7 +51,7 @@ _FILES_TIMEOUT_S = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenedAuthority:
-    """An authority whose files were read or made.
+    """An authority whose files were read or generated.
 
     revocations: None for an authority that the user put there; its list is the user's own.
     """

@@ -47,14 +47,16 @@ class SecretsGenerator:
         secrets = self._served.current.secrets
         found = []
         for each in sorted(names):
-            made = secrets.resource(each, proxy, client.identities, believed=self._over_plaintext)
+            resource = secrets.resource(
+                each, proxy, client.identities, believed=self._over_plaintext
+            )
             account = f"{client.identities} {each[:256]}"
-            if isinstance(made, NoSecret):
+            if isinstance(resource, NoSecret):
                 facts = {"node": proxy.id, "secret": each[:256]}
-                self._lacking.happened(account, reason=made.reason, facts=facts)
+                self._lacking.happened(account, reason=resource.reason, facts=facts)
             else:
                 self._lacking.ended(account)
-                found.append(made)
+                found.append(resource)
         return Generated(resources=tuple(found))
 
     def found(

@@ -31,7 +31,7 @@ class TrustBundleGenerator:
 
     def __init__(self, bundle_pem: Callable[[], bytes]) -> None:
         self._bundle_pem = bundle_pem
-        self._made: tuple[bytes, Resource] | None = None
+        self._newest: tuple[bytes, Resource] | None = None
 
     def generate(
         self,
@@ -45,14 +45,14 @@ class TrustBundleGenerator:
 
     def _resource(self) -> Resource:
         pem = self._bundle_pem()
-        if self._made is None or self._made[0] != pem:
+        if self._newest is None or self._newest[0] != pem:
             roots = [
                 root.public_bytes(Encoding.PEM).decode()
                 for root in x509.load_pem_x509_certificates(pem)
             ]
             message = proxy_config_pb2.ProxyConfig(ca_certificates_pem=roots)
-            self._made = (pem, Resource.pack(message, name=NAME))
-        return self._made[1]
+            self._newest = (pem, Resource.pack(message, name=NAME))
+        return self._newest[1]
 
 
 def _is_about_the_bundle(push: PushRequest) -> bool:

@@ -51,7 +51,7 @@ class _Pages:
 
 
 class _Sync:
-    """The status of each proxy that the caller may be told of."""
+    """The status of each proxy that the caller may see."""
 
     def __init__(self, pages: DebugPages, callers: DebugCallers) -> None:
         self._pages = pages

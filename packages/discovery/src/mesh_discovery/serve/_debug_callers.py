@@ -51,7 +51,7 @@ class DebugCallers:
     def namespace_of(
         self, client: Client[Any], page: str, *, for_own_namespace: bool = False
     ) -> str | None:
-        """Return the only namespace that a caller may be told of; None if it may be told of all.
+        """Return the only namespace that a caller may see; None if it may see all.
 
         for_own_namespace: the page can be held to one, as those of `FOR_OWN_NAMESPACE` are.
         Raises `Refused` for a caller that may not have the page, or asks too often.

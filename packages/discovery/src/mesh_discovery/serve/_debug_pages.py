@@ -156,11 +156,13 @@ class DebugPages:
 
     def _taken(self) -> list[Problem]:
         """Return the places taken at some proxy, without those that are listed as unreachable."""
-        told = {(each.file, each.line, each.field) for each in self._store.unreachable}
+        unreachable = {(each.file, each.line, each.field) for each in self._store.unreachable}
         context = self._served.current
         found = set(places_taken(context.conflicts, context.model))
         found.update(left_out_problems(context.left_out, context.model.gateways))
-        return sorted(each for each in found if (each.file, each.line, each.field) not in told)
+        return sorted(
+            each for each in found if (each.file, each.line, each.field) not in unreachable
+        )
 
     def _only_by_http_proxy(self) -> Iterable[Problem]:
         """Return what is said of services that some proxy reaches through its HTTP proxy alone."""

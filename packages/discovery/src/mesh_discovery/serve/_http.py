@@ -97,10 +97,10 @@ def monitoring_app(
     def page(name: str) -> Callable[[web.Request], Awaitable[web.Response]]:
         async def answer(request: web.Request) -> web.Response:
             try:
-                made = named.page(name, request.query)
+                document = named.page(name, request.query)
             except NoPage as missing:
                 return web.Response(status=missing.status, text=missing.text)
-            return web.json_response(made)
+            return web.json_response(document)
 
         return answer
 

@@ -57,7 +57,7 @@ class _Issued:
 
 
 class ServingCertificate:
-    """The newest certificate of the secure port; made by `serving_certificate`."""
+    """The newest certificate of the secure port; created by `serving_certificate`."""
 
     def __init__(
         self, first: _Issued, issue: Callable[[], _Issued], *, names: Callable[[], Sequence[str]]
@@ -147,8 +147,8 @@ async def serving_certificate(
 ) -> AsyncIterator[ServingCertificate]:
     """Issue a certificate and renew it while the block runs; raises CaError if the first fails.
 
-    names: those that are wanted now. tls: what is spoken. on_issued: told when each certificate
-    expires, in Unix seconds.
+    names: those that are wanted now. tls: what is spoken. on_issued: called with the time at which
+    each certificate expires, in Unix seconds.
     """
     clock = clock or SystemClock()
 

@@ -135,7 +135,7 @@ def _not_ours(host: str, port: int) -> StatusError:
 def status_problems(document: StatusDocument, *, now: float | None = None) -> Iterator[str]:
     """Yield a line for each thing that is not as it is configured, with its place.
 
-    now: Unix seconds, by which it is told how long something is so; None: what the clock says.
+    now: Unix seconds, by which is computed how long something is so; None: what the clock says.
     """
     now = time.time() if now is None else now
     for wrong in document["wrong_files"]:

@@ -4,7 +4,7 @@ Source: pilot/cmd/pilot-discovery/app/cmd.go in the Go module istio.io/istio, an
 of pkg/log, pkg/ctrlz and pkg/keepalive.
 """
 
-from istio_settings import HONOURED, REFUSED, TOLD, Setting
+from istio_settings import HONOURED, NO_EFFECT, REFUSED, Setting
 
 _FORMER = "Istio's control plane has not had it since 1.{}: {}"
 _KUBERNETES = "there is no Kubernetes client: objects are read from the files of --config-dir"
@@ -48,59 +48,67 @@ HONOURED_FLAGS = (
 WITHOUT_EFFECT = (
     Setting(
         "--registries",
-        TOLD,
+        NO_EFFECT,
         _KUBERNETES,
         by_value={"Mock": "objects are read from the files of --config-dir"},
     ),
-    Setting("--clusterRegistriesNamespace", TOLD, "there are no remote clusters"),
-    Setting("--kubeconfig", TOLD, _KUBERNETES),
-    Setting("--cniNamespace", TOLD, "nodes are not watched for a CNI plugin"),
+    Setting("--clusterRegistriesNamespace", NO_EFFECT, "there are no remote clusters"),
+    Setting("--kubeconfig", NO_EFFECT, _KUBERNETES),
+    Setting("--cniNamespace", NO_EFFECT, "nodes are not watched for a CNI plugin"),
     Setting(
         "--clusterID",
-        TOLD,
+        NO_EFFECT,
         "each proxy says its cluster, and objects in files are of none",
         silent=("Kubernetes",),
     ),
-    Setting("--clusterAliases", TOLD, "there are no remote clusters"),
-    Setting("--httpsAddr", TOLD, "there are no webhooks: `mesh-discovery check` validates files"),
+    Setting("--clusterAliases", NO_EFFECT, "there are no remote clusters"),
     Setting(
-        "--profile", TOLD, "the monitoring port serves no profiles", silent=("false",), boolean=True
+        "--httpsAddr", NO_EFFECT, "there are no webhooks: `mesh-discovery check` validates files"
     ),
-    Setting("--kubernetesApiQPS", TOLD, "there is no Kubernetes client", silent=("80",)),
-    Setting("--kubernetesApiBurst", TOLD, "there is no Kubernetes client", silent=("160",)),
-    Setting("--ctrlz_address", TOLD, "there is no ControlZ page", silent=("localhost",)),
-    Setting("--ctrlz_port", TOLD, "there is no ControlZ page", silent=("9876",)),
+    Setting(
+        "--profile",
+        NO_EFFECT,
+        "the monitoring port serves no profiles",
+        silent=("false",),
+        boolean=True,
+    ),
+    Setting("--kubernetesApiQPS", NO_EFFECT, "there is no Kubernetes client", silent=("80",)),
+    Setting("--kubernetesApiBurst", NO_EFFECT, "there is no Kubernetes client", silent=("160",)),
+    Setting("--ctrlz_address", NO_EFFECT, "there is no ControlZ page", silent=("localhost",)),
+    Setting("--ctrlz_port", NO_EFFECT, "there is no ControlZ page", silent=("9876",)),
     Setting("--caCertFile", REFUSED, _OWN_CERTIFICATE),
     Setting("--tlsCertFile", REFUSED, _OWN_CERTIFICATE),
     Setting("--tlsKeyFile", REFUSED, _OWN_CERTIFICATE),
 )
 
 FORMER = (
-    Setting("--resync", TOLD, _FORMER.format(13, "files are followed as they change")),
+    Setting("--resync", NO_EFFECT, _FORMER.format(13, "files are followed as they change")),
     Setting(
         "--plugins",
-        TOLD,
+        NO_EFFECT,
         _FORMER.format(13, "authentication and authorization are always there"),
         silent=("ext_authz,authn,authz", "authn,authz"),
     ),
-    Setting("--appNamespace", TOLD, _FORMER.format(9, "all namespaces are served")),
+    Setting("--appNamespace", NO_EFFECT, _FORMER.format(9, "all namespaces are served")),
     Setting(
-        "--trust-domain", TOLD, _FORMER.format(9, "set TRUST_DOMAIN, or trustDomain in mesh config")
+        "--trust-domain",
+        NO_EFFECT,
+        _FORMER.format(9, "set TRUST_DOMAIN, or trustDomain in mesh config"),
     ),
-    Setting("--secureGrpcAddr", TOLD, _FORMER.format(6, "it is --secureGRPCAddr now")),
-    Setting("--consulserverURL", TOLD, _FORMER.format(8, "there is no Consul registry")),
-    Setting("--mcpMaxMsgSize", TOLD, _FORMER.format(6, "there is no MCP client")),
-    Setting("--mcpInitialWindowSize", TOLD, _FORMER.format(6, "there is no MCP client")),
-    Setting("--mcpInitialConnWindowSize", TOLD, _FORMER.format(6, "there is no MCP client")),
-    Setting("--basePort", TOLD, _FORMER.format(10, "each port has a flag")),
+    Setting("--secureGrpcAddr", NO_EFFECT, _FORMER.format(6, "it is --secureGRPCAddr now")),
+    Setting("--consulserverURL", NO_EFFECT, _FORMER.format(8, "there is no Consul registry")),
+    Setting("--mcpMaxMsgSize", NO_EFFECT, _FORMER.format(6, "there is no MCP client")),
+    Setting("--mcpInitialWindowSize", NO_EFFECT, _FORMER.format(6, "there is no MCP client")),
+    Setting("--mcpInitialConnWindowSize", NO_EFFECT, _FORMER.format(6, "there is no MCP client")),
+    Setting("--basePort", NO_EFFECT, _FORMER.format(10, "each port has a flag")),
     Setting(
         "--disable-install-crds",
-        TOLD,
+        NO_EFFECT,
         _FORMER.format(8, "there is no Kubernetes client"),
         boolean=True,
     ),
     *(
-        Setting(name, TOLD, _FORMER.format(23, "--log_target names files"))
+        Setting(name, NO_EFFECT, _FORMER.format(23, "--log_target names files"))
         for name in (
             "--log_rotate",
             "--log_rotate_max_age",
@@ -108,7 +116,7 @@ FORMER = (
             "--log_rotate_max_size",
         )
     ),
-    Setting("--vklog", TOLD, "there is no Kubernetes client", silent=("0",)),
+    Setting("--vklog", NO_EFFECT, "there is no Kubernetes client", silent=("0",)),
 )
 
 NOT_HONOURED = (*WITHOUT_EFFECT, *FORMER)

@@ -1,12 +1,12 @@
 """The variables of Istio's control plane that change what proxies are given; how each counts."""
 
-from istio_settings import HONOURED, TOLD, Setting
+from istio_settings import HONOURED, NO_EFFECT, Setting
 
 _DEFAULT = "proxies get what Istio's default makes of it, {}"
 
 
 def _as_by_default(name: str, default: str) -> Setting:
-    return Setting(name, TOLD, _DEFAULT.format(default or "nothing"), silent=(default,))
+    return Setting(name, NO_EFFECT, _DEFAULT.format(default or "nothing"), silent=(default,))
 
 
 TRAFFIC = (
@@ -21,73 +21,73 @@ TRAFFIC = (
     ),
     Setting(
         "PILOT_HTTP10",
-        TOLD,
+        NO_EFFECT,
         "set ISTIO_META_HTTP10=1 at the proxies that are to accept HTTP/1.0",
         silent=("false", "0"),
     ),
     Setting(
         "PILOT_TRACE_SAMPLING",
-        TOLD,
+        NO_EFFECT,
         "set defaultConfig.tracing.sampling in mesh config, or randomSamplingPercentage in a "
         "Telemetry",
         silent=("1", "1.0"),
     ),
     Setting(
         "PILOT_JWT_ENABLE_REMOTE_JWKS",
-        TOLD,
+        NO_EFFECT,
         "key sets are fetched here, and proxies are sent the keys",
         silent=("false", "istiod"),
     ),
     Setting(
         "PILOT_JWT_PUB_KEY_REFRESH_INTERVAL",
-        TOLD,
+        NO_EFFECT,
         "key sets are fetched again every 20 minutes",
         silent=("20m", "20m0s"),
     ),
     Setting(
         "PILOT_ENABLE_WORKLOAD_ENTRY_AUTOREGISTRATION",
-        TOLD,
+        NO_EFFECT,
         "workloads register where a WorkloadGroup lets them",
         silent=("true",),
     ),
     Setting(
         "PILOT_ENABLE_WORKLOAD_ENTRY_HEALTHCHECKS",
-        TOLD,
+        NO_EFFECT,
         "what agents report of health counts",
         silent=("true",),
     ),
     Setting(
         "PILOT_ENABLE_PERSISTENT_SESSION_FILTER",
-        TOLD,
+        NO_EFFECT,
         "services with the label istio.io/persistent-session have sessions",
         silent=("true", "false"),
     ),
     Setting(
         "PILOT_FILTER_GATEWAY_CLUSTER_CONFIG",
-        TOLD,
+        NO_EFFECT,
         "routers get the clusters of the services that they see",
         silent=("false",),
     ),
     Setting(
         "PILOT_ENABLE_EDS_FOR_HEADLESS_SERVICES",
-        TOLD,
+        NO_EFFECT,
         "a Sidecar, or interception mode NONE, has a proxy balance headless services",
         silent=("false",),
     ),
     Setting(
         "PILOT_ENABLE_IP_AUTOALLOCATE",
-        TOLD,
+        NO_EFFECT,
         "the label networking.istio.io/enable-autoallocate-ip says it for a ServiceEntry",
         silent=("true",),
     ),
     Setting(
         "ENABLE_TLS_ON_SIDECAR_INGRESS",
-        TOLD,
+        NO_EFFECT,
         "tls of a Sidecar's ingress has no effect",
         silent=("false",),
     ),
     *(
-        Setting(name, TOLD, "no extension of Istio's own Envoy is sent", silent=(default,))
+        Setting(name, NO_EFFECT, "no extension of Istio's own Envoy is sent", silent=(default,))
         for name, default in (
             ("PILOT_ENABLE_METADATA_EXCHANGE", "true"),
             ("PILOT_ENABLE_TELEMETRY_LABEL", "true"),
@@ -99,7 +99,9 @@ TRAFFIC = (
         )
     ),
     *(
-        Setting(name, TOLD, "it is the agent's: set it where the agent runs", silent=(default,))
+        Setting(
+            name, NO_EFFECT, "it is the agent's: set it where the agent runs", silent=(default,)
+        )
         for name, default in (
             ("ISTIO_AGENT_ENABLE_WASM_REMOTE_LOAD_CONVERSION", "true"),
             ("ISTIO_WASM_MAX_BINARY_SIZE_BYTES", "268435456"),

@@ -4,7 +4,7 @@ Source: pilot/pkg/features, pilot/pkg/bootstrap and pkg/security in the Go modul
 and deployment.yaml of its chart istio-discovery.
 """
 
-from istio_settings import HONOURED, REFUSED, TOLD, Setting
+from istio_settings import HONOURED, NO_EFFECT, REFUSED, Setting
 from mesh_discovery.settings._traffic_variables import TRAFFIC
 
 _AUTHORITY = (
@@ -39,13 +39,13 @@ OWN = (
     ),
     Setting(
         "CITADEL_ENABLE_JITTER_FOR_ROOT_CERT_ROTATOR",
-        TOLD,
+        NO_EFFECT,
         "one process looks after the root, so that nothing has to be spread",
         silent=("true",),
     ),
     Setting(
         "CITADEL_SELF_SIGNED_CA_RSA_KEY_SIZE",
-        TOLD,
+        NO_EFFECT,
         "a root that is made here has a key of P-256",
         silent=("2048",),
     ),
@@ -59,29 +59,38 @@ OWN = (
     Setting("ENABLE_DEBUG_ON_HTTP", HONOURED, "whether there are debug pages, also over xDS"),
     Setting("TOKEN_AUDIENCES", HONOURED, "audiences of callers' tokens, unless --jwt-audience"),
     Setting(
-        "REVISION", TOLD, "objects of every revision are served", silent=("default",), quiet=True
+        "REVISION",
+        NO_EFFECT,
+        "objects of every revision are served",
+        silent=("default",),
+        quiet=True,
     ),
     Setting(
         "CLUSTER_ID",
-        TOLD,
+        NO_EFFECT,
         "each proxy says its cluster, and objects in files are of none",
         silent=("Kubernetes",),
         quiet=True,
     ),
-    Setting("SERVICE_ACCOUNT", TOLD, "the control plane calls no other", quiet=True),
+    Setting("SERVICE_ACCOUNT", NO_EFFECT, "the control plane calls no other", quiet=True),
     Setting(
         "PLATFORM",
-        TOLD,
+        NO_EFFECT,
         "nothing is done differently on a platform",
         silent=("default",),
         quiet=True,
     ),
-    Setting("SHARED_MESH_CONFIG", TOLD, "name one file with --mesh-config"),
+    Setting("SHARED_MESH_CONFIG", NO_EFFECT, "name one file with --mesh-config"),
     Setting(
-        "ISTIO_MULTIROOT_MESH", TOLD, "proxies are always told all roots", silent=("true", "false")
+        "ISTIO_MULTIROOT_MESH",
+        NO_EFFECT,
+        "proxies are always told all roots",
+        silent=("true", "false"),
     ),
-    Setting("UNSAFE_PILOT_ENABLE_RUNTIME_ASSERTIONS", TOLD, "there are none", silent=("false",)),
-    Setting("UNSAFE_ENABLE_ADMIN_ENDPOINTS", TOLD, "no page ends a stream", silent=("false",)),
+    Setting(
+        "UNSAFE_PILOT_ENABLE_RUNTIME_ASSERTIONS", NO_EFFECT, "there are none", silent=("false",)
+    ),
+    Setting("UNSAFE_ENABLE_ADMIN_ENDPOINTS", NO_EFFECT, "no page ends a stream", silent=("false",)),
 )
 
 SECURITY = (
@@ -94,7 +103,7 @@ SECURITY = (
     ),
     Setting(
         "XDS_AUTH_PLAINTEXT",
-        TOLD,
+        NO_EFFECT,
         "callers in plaintext prove nothing and get what is exported to all namespaces",
         silent=("false",),
     ),
@@ -149,24 +158,27 @@ SECURITY = (
     Setting("CERT_SIGNER_DOMAIN", REFUSED, _AUTHORITY),
     Setting(
         "CA_TRUSTED_NODE_ACCOUNTS",
-        TOLD,
+        NO_EFFECT,
         "certificates are signed for the caller alone, not for other workloads of its node",
         quiet=True,
     ),
-    Setting("TRUSTED_GATEWAY_CIDR", TOLD, "no header proves an identity"),
-    Setting("TOKEN_ISSUER", TOLD, "--jwt-issuer or JWT_RULE names it"),
-    Setting("AUDIENCE", TOLD, "--jwt-audience or TOKEN_AUDIENCES names it"),
-    Setting("USE_REMOTE_CERTS", TOLD, _CLUSTERS, silent=("false",)),
+    Setting("TRUSTED_GATEWAY_CIDR", NO_EFFECT, "no header proves an identity"),
+    Setting("TOKEN_ISSUER", NO_EFFECT, "--jwt-issuer or JWT_RULE names it"),
+    Setting("AUDIENCE", NO_EFFECT, "--jwt-audience or TOKEN_AUDIENCES names it"),
+    Setting("USE_REMOTE_CERTS", NO_EFFECT, _CLUSTERS, silent=("false",)),
     Setting(
         "USE_CACERTS_FOR_SELF_SIGNED_CA",
-        TOLD,
+        NO_EFFECT,
         "a root that is made here is kept in ROOT_CA_DIR",
         silent=("false",),
     ),
-    Setting("JWT_POLICY", TOLD, "tokens are checked by JWT_RULE", silent=("third-party-jwt",)),
-    Setting("PILOT_ENABLE_CA_CRL", TOLD, "the list is served at /ca.crl", silent=("true",)),
+    Setting("JWT_POLICY", NO_EFFECT, "tokens are checked by JWT_RULE", silent=("third-party-jwt",)),
+    Setting("PILOT_ENABLE_CA_CRL", NO_EFFECT, "the list is served at /ca.crl", silent=("true",)),
     Setting(
-        "ENABLE_XDS_API_GENERATOR_AUTH", TOLD, "objects are not served over xDS", silent=("true",)
+        "ENABLE_XDS_API_GENERATOR_AUTH",
+        NO_EFFECT,
+        "objects are not served over xDS",
+        silent=("true",),
     ),
 )
 
@@ -188,25 +200,25 @@ PUSHES = (
     Setting("GRPC_KEEPALIVE_TIMEOUT", HONOURED, "where --keepaliveTimeout is not given"),
     Setting(
         "PILOT_ENABLE_EDS_DEBOUNCE",
-        TOLD,
+        NO_EFFECT,
         "changes of endpoints are gathered for half a second at the most",
         silent=("true",),
     ),
-    Setting("ISTIO_DELTA_XDS", TOLD, "each client chooses the dialect", silent=("true",)),
+    Setting("ISTIO_DELTA_XDS", NO_EFFECT, "each client chooses the dialect", silent=("true",)),
     Setting(
         "PILOT_ENABLE_FLOW_CONTROL",
-        TOLD,
+        NO_EFFECT,
         "a type waits for its ACK where order needs it",
         silent=("false",),
     ),
     Setting(
         "PILOT_FLOW_CONTROL_TIMEOUT",
-        TOLD,
+        NO_EFFECT,
         "a type waits for its ACK where order needs it",
         silent=("15s",),
     ),
     *(
-        Setting(name, TOLD, _CACHE, silent=silent)
+        Setting(name, NO_EFFECT, _CACHE, silent=silent)
         for name, silent in (
             ("PILOT_ENABLE_XDS_CACHE", ("true",)),
             ("PILOT_ENABLE_CDS_CACHE", ("true",)),
@@ -218,21 +230,21 @@ PUSHES = (
             ("PILOT_CONVERT_SIDECAR_SCOPE_CONCURRENCY", ("1",)),
         )
     ),
-    Setting("ENABLE_VTPROTOBUF", TOLD, "messages are written by upb", silent=("true",)),
-    Setting("MUTEX_PROFILE_FRACTION", TOLD, "there are no profiles", silent=("1000",)),
+    Setting("ENABLE_VTPROTOBUF", NO_EFFECT, "messages are written by upb", silent=("true",)),
+    Setting("MUTEX_PROFILE_FRACTION", NO_EFFECT, "there are no profiles", silent=("1000",)),
     Setting(
         "PILOT_ENABLE_CONFIG_DISTRIBUTION_TRACKING",
-        TOLD,
+        NO_EFFECT,
         "it is always told at /debug/distribution",
         silent=("true",),
     ),
 )
 
 KUBERNETES = (
-    Setting("KUBECONFIG", TOLD, _KUBERNETES, quiet=True),
-    Setting("KUBERNETES_SERVICE_HOST", TOLD, _KUBERNETES, quiet=True),
+    Setting("KUBECONFIG", NO_EFFECT, _KUBERNETES, quiet=True),
+    Setting("KUBERNETES_SERVICE_HOST", NO_EFFECT, _KUBERNETES, quiet=True),
     *(
-        Setting(name, TOLD, _KUBERNETES, silent=silent)
+        Setting(name, NO_EFFECT, _KUBERNETES, silent=silent)
         for name, silent in (
             ("ISTIO_WATCH_NAMESPACE", ()),
             ("ISTIO_KUBE_CLIENT_CONTENT_TYPE", ("protobuf",)),
@@ -255,7 +267,7 @@ KUBERNETES = (
         )
     ),
     *(
-        Setting(name, TOLD, _STATUS, silent=silent)
+        Setting(name, NO_EFFECT, _STATUS, silent=silent)
         for name, silent in (
             ("PILOT_ENABLE_STATUS", ("false",)),
             ("PILOT_STATUS_MAX_WORKERS", ("100",)),
@@ -264,9 +276,9 @@ KUBERNETES = (
         )
     ),
     # The chart sets it in every installation.
-    Setting("PILOT_ENABLE_ANALYSIS", TOLD, _STATUS, silent=("false",), quiet=True),
+    Setting("PILOT_ENABLE_ANALYSIS", NO_EFFECT, _STATUS, silent=("false",), quiet=True),
     *(
-        Setting(name, TOLD, _CLUSTERS, silent=silent)
+        Setting(name, NO_EFFECT, _CLUSTERS, silent=silent)
         for name, silent in (
             ("EXTERNAL_ISTIOD", ("false",)),
             ("LOCAL_CLUSTER_SECRET_WATCHER", ("false",)),
@@ -285,7 +297,7 @@ KUBERNETES = (
         )
     ),
     *(
-        Setting(name, TOLD, _INJECTION, silent=silent)
+        Setting(name, NO_EFFECT, _INJECTION, silent=silent)
         for name, silent in (
             ("INJECT_ENABLED", ("false",)),
             ("INJECTION_WEBHOOK_CONFIG_NAME", ("istio-sidecar-injector",)),
@@ -294,7 +306,7 @@ KUBERNETES = (
     ),
     Setting(
         "VALIDATION_WEBHOOK_CONFIG_NAME",
-        TOLD,
+        NO_EFFECT,
         "there is no webhook: `mesh-discovery check` validates files",
         silent=("istio-istio-system",),
     ),
@@ -302,7 +314,7 @@ KUBERNETES = (
 
 AMBIENT = (
     *(
-        Setting(name, TOLD, _AMBIENT, silent=("false",))
+        Setting(name, NO_EFFECT, _AMBIENT, silent=("false",))
         for name in (
             "PILOT_ENABLE_AMBIENT",
             "PILOT_ENABLE_AMBIENT_WAYPOINTS",
@@ -322,12 +334,12 @@ AMBIENT = (
             "ENABLE_LAYERED_WAYPOINT_AUTHORIZATION_POLICIES",
         )
     ),
-    Setting("AMBIENT_SCOPED_ADDRESS_PUSHES", TOLD, _AMBIENT, silent=("true",)),
-    Setting("PILOT_AUTO_ALLOW_WAYPOINT_POLICY", TOLD, _AMBIENT, silent=("true", "false")),
+    Setting("AMBIENT_SCOPED_ADDRESS_PUSHES", NO_EFFECT, _AMBIENT, silent=("true",)),
+    Setting("PILOT_AUTO_ALLOW_WAYPOINT_POLICY", NO_EFFECT, _AMBIENT, silent=("true", "false")),
 )
 
 SURROUNDINGS = tuple(
-    Setting(name, TOLD, "it bounds a program in Go, which this one is not", quiet=True)
+    Setting(name, NO_EFFECT, "it bounds a program in Go, which this one is not", quiet=True)
     for name in ("GOMEMLIMIT", "GOMAXPROCS", "GOGC", "GODEBUG")
 )
 

@@ -142,7 +142,7 @@ class MemorySource:
         for index, each in enumerate(objects):
             plain = _plain(each)
             read = read_object(
-                Document.of(plain, file=_place(self._name, index, each)),
+                Document.from_value(plain, file=_place(self._name, index, each)),
                 allow_unsupported=self._allow_unsupported,
             )
             problems += read.problems

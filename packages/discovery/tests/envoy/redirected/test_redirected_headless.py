@@ -78,7 +78,7 @@ async def test_each_pod_of_a_headless_service_is_reached_as_its_mode_demands(
 
 
 @pytest.mark.parametrize("mode", ["PERMISSIVE", "STRICT"])
-async def test_pods_with_and_without_a_sidecar_are_called_alike_and_it_is_told(
+async def test_pods_with_and_without_a_sidecar_are_called_alike_and_it_is_reported(
     mode: str, redirected: CaptureLab
 ) -> None:
     """In plaintext, unless one of them takes nothing else than mutual TLS."""

@@ -146,14 +146,14 @@ async def test_envoy_takes_what_redirected_proxies_are_sent(
         )
         listeners = context.listeners(sidecar)
         assert len(listeners.resources) > 20
-        made = bootstrap({"id": "x", "cluster": "x"}, admin="/x", xds="/x", sds=tmp_path / "s")
-        made.pop("admin")
-        for cluster in made["static_resources"]["clusters"]:
+        config = bootstrap({"id": "x", "cluster": "x"}, admin="/x", xds="/x", sds=tmp_path / "s")
+        config.pop("admin")
+        for cluster in config["static_resources"]["clusters"]:
             cluster["connect_timeout"] = "1s"
-        made["static_resources"]["clusters"] += unpacked(context.clusters(sidecar))
-        made["static_resources"]["listeners"] = unpacked(listeners)
+        config["static_resources"]["clusters"] += unpacked(context.clusters(sidecar))
+        config["static_resources"]["listeners"] = unpacked(listeners)
         file = tmp_path / f"{number}.json"
-        file.write_text(json.dumps(made))
+        file.write_text(json.dumps(config))
         process = await asyncio.create_subprocess_exec(
             *(str(envoy_binary), "--mode", "validate", "--config-path", str(file)),
             stdout=asyncio.subprocess.PIPE,

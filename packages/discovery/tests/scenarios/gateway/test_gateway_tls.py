@@ -33,7 +33,7 @@ def by_sni(*names: str, host: str = S) -> list[dict[str, object]]:
     return [{"match": [{"sniHosts": list(names)}], "route": to(host)}]
 
 
-async def test_passed_through_tls_ends_at_the_upstream_and_a_taken_host_is_told(
+async def test_passed_through_tls_ends_at_the_upstream_and_a_taken_host_is_reported(
     scene: Scene,
 ) -> None:
     """Scenario 51."""

@@ -33,7 +33,7 @@ def test_second_networks_are_a_mistake(config_dir: Path, tmp_path: Path) -> None
     assert "a second MeshNetworks, the first is at" in problem.message
 
 
-def test_a_second_mesh_config_is_told_even_if_one_is_the_mesh_config_file(
+def test_a_second_mesh_config_is_reported_even_if_one_is_the_mesh_config_file(
     config_dir: Path, tmp_path: Path
 ) -> None:
     (config_dir / "mesh.yaml").write_text(MESH + "  trustDomain: a.b\n")

@@ -368,7 +368,7 @@ def test_a_first_look_is_right_only_if_every_file_is(files: dict[str, str]) -> N
     assert (not served_files.wrong) == (right and len(objects) == len(set(objects)))
 
 
-def test_of_a_file_at_odds_only_the_objects_of_others_are_told(
+def test_of_a_file_at_odds_only_the_objects_of_others_are_reported(
     config_dir: Path, loader: ConfigLoader
 ) -> None:
     (config_dir / "a.yaml").write_text(policy("x"))

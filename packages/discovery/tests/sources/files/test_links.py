@@ -71,7 +71,7 @@ ODD: dict[Callable[[Path], None], str] = {
 odd_entries = pytest.mark.parametrize("make", ODD, ids=lambda each: each.__name__)
 
 
-def told(load: Load) -> list[tuple[str, str]]:
+def mistakes(load: Load) -> list[tuple[str, str]]:
     return [(Path(each.file).name, each.message) for each in load.problems]
 
 
@@ -87,7 +87,7 @@ def test_an_odd_entry_is_a_mistake_of_its_own_and_other_files_are_read(
 
     load = loader.load([(str(config_dir), "odd.yaml"), (str(config_dir), "a.yaml")])
 
-    ((name, message),) = told(load)
+    ((name, message),) = mistakes(load)
     assert name == "odd.yaml"
     assert ODD[make] in message
     assert "10.0.0.2" in str(load.snapshot.objects)
@@ -146,7 +146,7 @@ def test_a_file_beside_the_directory_may_be_an_odd_entry(
 
     load = ConfigLoader(config_dir, mesh_config=tmp_path / "mesh.yaml").load()
 
-    ((name, message),) = told(load)
+    ((name, message),) = mistakes(load)
     assert name == "mesh.yaml"
     assert ODD[make] in message
 
@@ -167,5 +167,5 @@ def test_a_link_that_cannot_be_followed_keeps_what_was_behind_it(
     load = loader.load()
 
     assert len(load.snapshot.objects) == 2
-    ((name, message),) = told(load)
+    ((name, message),) = mistakes(load)
     assert (name, message) == ("shared", f"can't be followed: {ODD[make]}")

@@ -13,13 +13,13 @@ from mesh_discovery.sources.files._watch import FileChanges, watching_files
 from mesh_filewatch import WatchTiming
 
 DEADLINE_S = 60.0
-TOLD = WatchTiming(poll_interval_s=3600, hang_timeout_s=DEADLINE_S)
-"""With it, what is noticed was told by an event, also where the look at a path takes its time."""
+EVENTS_ONLY = WatchTiming(poll_interval_s=3600, hang_timeout_s=DEADLINE_S)
+"""With it, what is noticed came from an event, also where the look at a path takes its time."""
 
 
 @asynccontextmanager
 async def watched(
-    root: Path, *, timing: WatchTiming = TOLD, mesh_config: Path | None = None
+    root: Path, *, timing: WatchTiming = EVENTS_ONLY, mesh_config: Path | None = None
 ) -> AsyncIterator[tuple[FileChanges, ConfigLoader]]:
     loader = ConfigLoader(root, mesh_config=mesh_config)
     async with watching_files(
@@ -90,7 +90,9 @@ async def test_a_change_is_noticed(
         assert await noticed(changes, loader) == files
 
 
-async def test_files_of_a_directory_made_while_watching_are_watched_too(config_dir: Path) -> None:
+async def test_files_of_a_directory_created_while_watching_are_watched_too(
+    config_dir: Path,
+) -> None:
     async with watched(config_dir) as (changes, loader):
         (config_dir / "below").mkdir()
         (config_dir / "below" / "a.yaml").write_text("")
@@ -197,7 +199,7 @@ async def test_a_change_between_the_first_load_and_the_watch_is_not_lost(config_
         directories=directories,
         summary=loader.signature,
         seen=loader.seen,
-        timing=TOLD,
+        timing=EVENTS_ONLY,
     ) as changes:
         assert await noticed(changes, loader) == {"a.yaml"}
 
@@ -219,7 +221,7 @@ async def test_reading_the_files_is_no_change(config_dir: Path) -> None:
 async def test_a_file_that_is_being_written_is_waited_for(config_dir: Path) -> None:
     file = config_dir / "a.yaml"
     file.write_text("# all\n")
-    patient = TOLD._replace(max_settle_s=3600)
+    patient = EVENTS_ONLY._replace(max_settle_s=3600)
     async with watched(config_dir, timing=patient) as (changes, loader):
         waiting = asyncio.create_task(noticed(changes, loader))
         with file.open("w") as begun:
@@ -233,7 +235,7 @@ async def test_a_file_that_is_being_written_is_waited_for(config_dir: Path) -> N
 async def test_a_file_that_stays_open_is_read_at_last(config_dir: Path) -> None:
     file = config_dir / "a.yaml"
     file.write_text("")
-    impatient = TOLD._replace(max_settle_s=0.1)
+    impatient = EVENTS_ONLY._replace(max_settle_s=0.1)
     async with watched(config_dir, timing=impatient) as (changes, loader):
         with file.open("w") as begun:
             begun.write("kind: nothing\n")

@@ -63,16 +63,16 @@ async def test_the_status_tells_a_wrong_file_until_it_is_right(
     async def wrong() -> Any:
         return (await plane.get("/debug/status"))["wrong_files"]
 
-    (told,) = await eventually(wrong, what="the wrong file")
+    (problem,) = await eventually(wrong, what="the wrong file")
     code, output = await run_command(tmp_path, *status)
     lines = output.splitlines()
     page = json.loads((await run_command(tmp_path, *status, "-o", "json"))[1])
 
-    assert (told["file"], told["kept"]["objects"]) == (str(file), 1)
-    assert told["kept"]["read_at"] < told["since"]
-    assert told["problems"][0]["line"] == 7
-    assert told["problems"][0]["field"] == "spec.resolution"
-    assert page["wrong_files"] == [told]
+    assert (problem["file"], problem["kept"]["objects"]) == (str(file), 1)
+    assert problem["kept"]["read_at"] < problem["since"]
+    assert problem["problems"][0]["line"] == 7
+    assert problem["problems"][0]["field"] == "spec.resolution"
+    assert page["wrong_files"] == [problem]
     assert code == 1
     assert re.fullmatch(
         rf"wrong for \d+ s: {re.escape(str(file))}; what was good \d+ s ago is served, 1 object",
@@ -125,12 +125,12 @@ async def test_what_only_istio_has_is_let_pass_counted_and_shown(
     lines = output.splitlines()
     plane = await start_plane(config_dir, *flag, **env)
     _, output = await run_command(tmp_path, "status", f"--monitoring-addr={plane.monitoring}")
-    told = output.splitlines()
+    shown = output.splitlines()
 
     sentence = f"{config_dir}/rules.yaml:2: kind: WasmPlugin is not supported yet"
     assert code == 0
     assert lines[0].startswith(f"note: {sentence}")
-    assert told[0].startswith(f"without effect: {sentence}")
+    assert shown[0].startswith(f"without effect: {sentence}")
     assert "mesh_discovery_config_unsupported 1.0" in await plane.get("/metrics")
 
 
@@ -142,7 +142,7 @@ async def test_what_only_istio_has_is_let_pass_counted_and_shown(
         ("127.0.0.1:{other}", 1, "127.0.0.1:{other} answered with status 404"),
     ],
 )
-async def test_a_status_that_cannot_be_had_is_told_in_a_sentence(
+async def test_a_status_that_cannot_be_had_is_reported_in_a_sentence(
     address: str, exit_code: int, sentence: str, *, tmp_path: Path, free_port: Callable[..., int]
 ) -> None:
     runner = web.AppRunner(web.Application(), access_log=None)
@@ -163,7 +163,7 @@ async def test_a_status_that_cannot_be_had_is_told_in_a_sentence(
     assert len(lines) == 1
 
 
-async def test_what_can_no_longer_be_reached_is_told_while_it_is_so(
+async def test_what_can_no_longer_be_reached_is_reported_while_it_is_so(
     config_dir: Path, start_plane: Start, eventually: Start, yaml: Documents
 ) -> None:
     text = yaml.service("a", "10.0.0.1", 5432, 5432, protocol="tcp")

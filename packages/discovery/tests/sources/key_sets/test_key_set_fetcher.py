@@ -65,7 +65,7 @@ class Issuers:
             self.now -= 1
 
 
-class Told:
+class FollowedFetcher:
     """A fetcher that runs, and how often it said that key sets are others."""
 
     def __init__(self, issuers: Issuers) -> None:
@@ -84,8 +84,10 @@ class Told:
 
 
 @asynccontextmanager
-async def told(issuers: Issuers, *sources: KeySource) -> AsyncIterator[Told]:
-    found = Told(issuers)
+async def following_fetcher(
+    issuers: Issuers, *sources: KeySource
+) -> AsyncIterator[FollowedFetcher]:
+    found = FollowedFetcher(issuers)
     async with found.fetcher.following(found.tell):
         found.fetcher.want(dict.fromkeys(sources, SHOP))
         await found.pass_time()
@@ -95,7 +97,7 @@ async def told(issuers: Issuers, *sources: KeySource) -> AsyncIterator[Told]:
 async def test_sets_are_fetched_when_they_are_wanted_and_again_after_a_while() -> None:
     issuers = Issuers()
     issuers.sets = {A: key_set("1"), B: key_set("2")}
-    async with told(issuers, A, B) as found:
+    async with following_fetcher(issuers, A, B) as found:
         assert (found.names(A), found.names(B), found.times) == (["1"], ["2"], 1)
         issuers.sets[A] = key_set("1", "3")
         await found.pass_time(REFRESH_S + GATHER_S)
@@ -106,7 +108,7 @@ async def test_sets_are_fetched_when_they_are_wanted_and_again_after_a_while() -
 async def test_set_that_is_written_in_another_order_is_the_same() -> None:
     issuers = Issuers()
     issuers.sets = {A: key_set("1", "2")}
-    async with told(issuers, A) as found:
+    async with following_fetcher(issuers, A) as found:
         issuers.sets[A] = key_set("2", "1")
         await found.pass_time(REFRESH_S + GATHER_S)
         assert (len(issuers.asked), found.times) == (2, 1)
@@ -116,7 +118,7 @@ async def test_set_that_cannot_be_fetched_is_tried_again_soon_and_refuses_tokens
     None
 ):
     issuers = Issuers()
-    async with told(issuers, A, B) as found:
+    async with following_fetcher(issuers, A, B) as found:
         assert (found.names(A), found.fetcher.missing, found.times) == ([], 2, 0)
         issuers.sets = {A: key_set("1")}
         await found.pass_time(2.0)
@@ -125,7 +127,7 @@ async def test_set_that_cannot_be_fetched_is_tried_again_soon_and_refuses_tokens
 
 async def test_issuer_that_is_away_for_an_hour_is_found_again_within_a_minute_or_so() -> None:
     issuers = Issuers()
-    async with told(issuers, A) as found:
+    async with following_fetcher(issuers, A) as found:
         await found.pass_time(3600.0)
         assert len(issuers.asked) < 120
         issuers.sets = {A: key_set("1")}
@@ -148,7 +150,7 @@ BAD = {
 async def test_last_good_set_stays_where_a_bad_one_comes(case: str) -> None:
     issuers = Issuers()
     issuers.sets = {A: key_set("1")}
-    async with told(issuers, A) as found:
+    async with following_fetcher(issuers, A) as found:
         issuers.sets[A] = BAD[case]
         await found.pass_time(2 * REFRESH_S)
         assert (found.names(A), found.times) == (["1"], 1)
@@ -162,14 +164,14 @@ async def test_keys_that_envoy_cannot_use_do_not_spoil_the_others() -> None:
     issuers.sets = {
         A: b'{"keys": [{"kty": "XYZ", "kid": "x"}, {"kty": "oct", "k": "AA", "kid": "1"}]}'
     }
-    async with told(issuers, A) as found:
+    async with following_fetcher(issuers, A) as found:
         assert sorted(found.names(A)) == ["1", "x"]
 
 
 async def test_set_that_is_no_longer_wanted_is_forgotten_and_not_asked_for() -> None:
     issuers = Issuers()
     issuers.sets = {A: key_set("1"), B: key_set("2")}
-    async with told(issuers, A, B) as found:
+    async with following_fetcher(issuers, A, B) as found:
         found.fetcher.want({B: SHOP})
         await found.pass_time()
         issuers.asked.clear()
@@ -186,17 +188,17 @@ async def test_few_of_hundreds_are_fetched_at_once_and_one_that_hangs_delays_no_
     sources = [KeySource(f"https://{number}.example/keys") for number in range(200)]
     issuers.sets = {each: key_set("1") for each in sources}
     issuers.held = held
-    async with told(issuers, *sources) as found:
+    async with following_fetcher(issuers, *sources) as found:
         assert (issuers.most, found.times) == (8, 0)
         held.set()
         await found.pass_time(1.0)
         assert (found.fetcher.missing, issuers.most) == (0, 8)
-        assert found.times <= 2  # they came together, and were told together
+        assert found.times <= 2  # they came together, and were notified together
 
 
 async def test_nothing_is_asked_for_where_no_set_is_wanted() -> None:
     issuers = Issuers()
-    async with told(issuers) as found:
+    async with following_fetcher(issuers) as found:
         await found.pass_time(10 * REFRESH_S)
     assert (issuers.asked, found.times) == ([], 0)
 
@@ -217,7 +219,7 @@ async def served(handler: Handler) -> AsyncIterator[str]:
         await runner.cleanup()
 
 
-async def test_real_servers_that_do_wrong_are_told_and_a_right_one_is_found_by_its_issuer(
+async def test_real_servers_that_do_wrong_are_reported_and_a_right_one_is_found_by_its_issuer(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def answer(request: web.Request) -> web.StreamResponse:
@@ -265,10 +267,10 @@ async def test_real_servers_that_do_wrong_are_told_and_a_right_one_is_found_by_i
             await came.wait()
             assert names_in(fetcher.key_sets, good) == ["1"]
 
-            async def told_uris() -> int:
-                return len({each.__dict__["uri"] for each in told_of(caplog)})
+            async def reported_uris() -> int:
+                return len({each.__dict__["uri"] for each in failures_logged(caplog)})
 
-            await eventually(told_uris, wanted=len(wrong), what="each failure being told")
+            await eventually(reported_uris, wanted=len(wrong), what="each failure being logged")
             assert fetcher.missing == len(wrong)
 
 
@@ -327,7 +329,7 @@ async def test_a_namespace_without_a_slot_is_given_one_however_many_are_taken() 
         for namespace in "abcdefgh"
         for number in range(20)
     }
-    async with told(issuers) as found:
+    async with following_fetcher(issuers) as found:
         found.fetcher.want(wanted)
         await found.pass_time()
         # The first four hold all 32; each of the other four is given one above them.
@@ -341,7 +343,7 @@ async def test_a_set_that_several_want_takes_a_slot_of_the_one_that_holds_the_fe
     issuers = Issuers()
     issuers.held = asyncio.Event()
     tarpits = {KeySource(f"https://a.example/{number}"): SHOP for number in range(20)}
-    async with told(issuers) as found:
+    async with following_fetcher(issuers) as found:
         found.fetcher.want(tarpits)
         await found.pass_time()
         shared = WantedKeySet(5.0, frozenset({"shop", "other"}))
@@ -353,7 +355,7 @@ async def test_a_set_that_several_want_takes_a_slot_of_the_one_that_holds_the_fe
 async def test_sets_that_were_never_asked_for_come_before_those_that_are_asked_for_again() -> None:
     issuers = Issuers()
     tarpits = {KeySource(f"https://a.example/{number}"): SHOP for number in range(16)}
-    async with told(issuers, *tarpits) as found:
+    async with following_fetcher(issuers, *tarpits) as found:
         issuers.held = asyncio.Event()
         await found.pass_time(60.0)  # all are asked for again; half of them wait
         found.fetcher.want({**tarpits, A: SHOP})
@@ -372,7 +374,7 @@ async def test_sets_of_a_namespace_are_kept_within_a_bound_and_not_at_the_cost_o
     many = [KeySource(f"https://a.example/{number}") for number in range(20)]
     issuers.sets = dict.fromkeys(many, large) | {A: key_set("1"), B: key_set("2")}
     shared = SHOP._replace(namespaces=frozenset({"shop", "mallory"}))
-    async with told(issuers) as found:
+    async with following_fetcher(issuers) as found:
         mallory = SHOP._replace(namespaces=frozenset({"mallory"}))
         found.fetcher.want(dict.fromkeys(many, mallory))
         await found.pass_time()
@@ -383,7 +385,7 @@ async def test_sets_of_a_namespace_are_kept_within_a_bound_and_not_at_the_cost_o
         found.fetcher.want(dict.fromkeys([A, *many[16:]], mallory))
         await found.pass_time(60.0)
         assert found.fetcher.missing == 0
-    reasons = {each.__dict__["reason"] for each in told_of(caplog)}
+    reasons = {each.__dict__["reason"] for each in failures_logged(caplog)}
     assert all("too many beside the" in each for each in reasons)
 
 
@@ -402,8 +404,8 @@ async def test_a_key_set_of_this_machine_is_not_fetched_unless_its_network_is_al
         fetcher = KeySetFetcher()
         async with fetcher.following(lambda: None):
             fetcher.want({source: SHOP})
-            await until(lambda: bool(told_of(caplog)), what="the refusal being told")
-        (reason,) = {each.__dict__["reason"] for each in told_of(caplog)}
+            await until(lambda: bool(failures_logged(caplog)), what="the refusal being logged")
+        (reason,) = {each.__dict__["reason"] for each in failures_logged(caplog)}
         assert "is at a blocked address: " in reason
         assert "--key-set-networks" in reason
         assert asked == []
@@ -436,10 +438,10 @@ async def test_a_key_set_is_not_fetched_from_a_metadata_service(
         fetcher = KeySetFetcher(guard=ALLOWING)
         async with fetcher.following(lambda: None):
             fetcher.want({source: SHOP})
-            await until(lambda: bool(told_of(caplog)), what="the refusal being told")
-    (reason,) = {each.__dict__["reason"] for each in told_of(caplog)}
+            await until(lambda: bool(failures_logged(caplog)), what="the refusal being logged")
+    (reason,) = {each.__dict__["reason"] for each in failures_logged(caplog)}
     assert ("status 302" if way == "a redirect" else "is in 169.254.0.0/16") in reason
 
 
-def told_of(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
+def failures_logged(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
     return [each for each in caplog.records if "can't be fetched" in each.getMessage()]

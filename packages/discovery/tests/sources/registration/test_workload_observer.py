@@ -108,8 +108,8 @@ async def mesh(config_dir: Path) -> AsyncIterator[Mesh]:
     sources.on_model(store.served.pending)
 
     async def admit(node: Node, _peer: Peer) -> Admission[Proxy]:
-        proxy = proxy_of(node, source=made.source)
-        return Admission(context=proxy, identities=made.identities)
+        proxy = proxy_of(node, source=served.source)
+        return Admission(context=proxy, identities=served.identities)
 
     server = XdsServer(
         generators(store.served, bundle_pem=bytes),
@@ -120,17 +120,17 @@ async def mesh(config_dir: Path) -> AsyncIterator[Mesh]:
             debounce_quiet_s=0.0, reported_types=frozenset({type_urls.HEALTH_INFORMATION})
         ),
     )
-    made = Mesh(server, clock, store, files, sources, config_dir)
+    served = Mesh(server, clock, store, files, sources, config_dir)
     server.set_ready()
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(server.running())
 
         def notify(request: PushRequest) -> None:
-            made.rebuilt += 1
+            served.rebuilt += 1
             server.notify(request)
 
-        await stack.enter_async_context(observer.following(partial(made.serve, notify)))
-        yield made
+        await stack.enter_async_context(observer.following(partial(served.serve, notify)))
+        yield served
 
 
 async def endpoints(client: SotwClient, wanted: Callable[[Mapping[str, int]], bool]) -> None:

@@ -30,15 +30,15 @@ async def dial(
     namespace: Namespace, address: str, port: int
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """Connect from a namespace."""
-    made = namespace.socket(socket.AF_INET6 if ":" in address else socket.AF_INET)
-    made.setblocking(False)
+    connection = namespace.socket(socket.AF_INET6 if ":" in address else socket.AF_INET)
+    connection.setblocking(False)
     try:
         async with asyncio.timeout(_DEADLINE_S):
-            await asyncio.get_running_loop().sock_connect(made, (address, port))
+            await asyncio.get_running_loop().sock_connect(connection, (address, port))
     except BaseException:
-        made.close()
+        connection.close()
         raise
-    return await asyncio.open_connection(sock=made)
+    return await asyncio.open_connection(sock=connection)
 
 
 async def get(

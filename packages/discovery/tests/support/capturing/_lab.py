@@ -116,21 +116,21 @@ class CaptureLab:
     def machine(self, name: str) -> Machine:
         """Plug in a machine."""
         number = len(self.machines) + 1
-        made = self.stack.enter_context(namespace())
+        network = self.stack.enter_context(namespace())
         address, address6 = f"{_SUBNET}.{number}", f"{_SUBNET6}{number}"
         device = f"p{number}"
         self.switch.ip(
-            f"link add {device} type veth peer name eth0 netns {made.name}",
+            f"link add {device} type veth peer name eth0 netns {network.name}",
             f"link set {device} master switch up",
         )
-        made.ip(
+        network.ip(
             "link set eth0 up",
             f"addr add {address}/24 dev eth0",
             f"addr add {address6}/64 dev eth0 nodad",
             f"route add default via {_SUBNET}.254",
             f"route add default via {_SUBNET6}fe",
         )
-        self.machines[name] = Machine(name, made, address, address6, device)
+        self.machines[name] = Machine(name, network, address, address6, device)
         return self.machines[name]
 
     async def sidecar(
@@ -173,10 +173,10 @@ class CaptureLab:
         machine.admin = self.socket_dir / f"{machine.name}-admin.sock"
         sds = await self._secrets(machine.name, namespace, account)
         file = self.tmp_path / f"envoy-{machine.name}.json"
-        made = bootstrap(
+        config = bootstrap(
             node, admin=str(machine.admin), xds=str(self.socket_dir / "xds.sock"), sds=sds
         )
-        file.write_text(json.dumps(made))
+        file.write_text(json.dumps(config))
         machine.process = await start(
             *("ip", "netns", "exec", machine.namespace.name),
             *("setpriv", "--regid", str(PROXY_GROUP), "--clear-groups", "--"),
@@ -247,17 +247,17 @@ class CaptureLab:
 
     def wire(self, machine: Machine) -> Wire:
         """Begin to gather what goes between a machine and others."""
-        made = self.switch.run(lambda: open_wire(machine.device))
-        self.stack.callback(made.close)
-        return made
+        opened_wire = self.switch.run(lambda: open_wire(machine.device))
+        self.stack.callback(opened_wire.close)
+        return opened_wire
 
     def _listening(self, machine: Machine, port: int, address: str = "::") -> socket.socket:
-        made = machine.namespace.socket(socket.AF_INET6)
-        made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-        made.bind((address, port))
-        made.listen()
-        made.setblocking(False)
-        return made
+        listener = machine.namespace.socket(socket.AF_INET6)
+        listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        listener.bind((address, port))
+        listener.listen()
+        listener.setblocking(False)
+        return listener
 
     async def _has_everything(self, machine: Machine) -> None:
         async def look() -> list[str]:

@@ -25,7 +25,7 @@ class Namespace:
     name: str
 
     def run(self, function: Callable[[], _T]) -> _T:
-        """Run a function in it; sockets that are made there stay there."""
+        """Run a function in it; sockets that are opened there stay there."""
         results: list[_T] = []
         errors: list[Exception] = []
 
@@ -47,9 +47,9 @@ class Namespace:
 
     def socket(self, family: int = socket.AF_INET) -> socket.socket:
         """Make a TCP socket in it."""
-        made = self.run(lambda: socket.socket(family, socket.SOCK_STREAM))
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        return made
+        opened = self.run(lambda: socket.socket(family, socket.SOCK_STREAM))
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        return opened
 
     def ip(self, *commands: str, version: int | None = None) -> None:
         """Run commands of `ip` in it."""
@@ -70,17 +70,17 @@ def ip_batch(commands: tuple[str, ...], *options: str) -> None:
 @contextmanager
 def namespace() -> Iterator[Namespace]:
     """Make a namespace, and remove it with its devices at the end."""
-    made = Namespace(f"capture-{os.getpid()}-{next(_NUMBERS)}")
-    ip_batch((f"netns add {made.name}",))
+    created = Namespace(f"capture-{os.getpid()}-{next(_NUMBERS)}")
+    ip_batch((f"netns add {created.name}",))
     try:
-        made.ip("link set lo up")
-        yield made
+        created.ip("link set lo up")
+        yield created
     finally:
-        ip_batch((f"netns del {made.name}",))
+        ip_batch((f"netns del {created.name}",))
 
 
 def why_not() -> str | None:
-    """Return why namespaces can't be made here, or None."""
+    """Return why namespaces can't be created here, or None."""
     if os.geteuid() != 0:
         return "network namespaces and rules of the kernel need root"
     try:

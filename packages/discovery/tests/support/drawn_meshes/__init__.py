@@ -1,4 +1,4 @@
-"""Random meshes that are valid, and what may be wrong with the resources made of them."""
+"""Random meshes that are valid, and what may be wrong with the resources generated from them."""
 
 from drawn_meshes._faults import envoy_says, faults
 from drawn_meshes._field_rules import broken_rules

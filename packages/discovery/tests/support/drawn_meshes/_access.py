@@ -123,7 +123,7 @@ _of_custom = _rules(_source_of_custom, _conditions(_OF_ALL))
 @st.composite
 def authorization_policies(draw: st.DrawFn) -> list[Json]:
     """Draw policies of each action, of the mesh, of namespaces, workloads and gateways."""
-    made = []
+    policies = []
     for index, namespace in enumerate(("istio-system", "a", "b", "b", "b")):
         if draw(st.integers(0, 2)):
             continue
@@ -143,8 +143,8 @@ def authorization_policies(draw: st.DrawFn) -> list[Json]:
         found = document("AuthorizationPolicy", f"ap-{index}", namespace, spec, group=_SECURITY)
         if action in ("ALLOW", "DENY") and draw(st.integers(0, 3)) == 0:
             found["metadata"]["annotations"] = {"istio.io/dry-run": "true"}
-        made.append(found)
-    return made
+        policies.append(found)
+    return policies
 
 
 _header = st.sampled_from(("x-token", "authorization", "X-User"))
@@ -175,14 +175,14 @@ _jwt_rule = fields(
 @st.composite
 def request_authentications(draw: st.DrawFn) -> list[Json]:
     """Draw what the mesh, namespaces and workloads look at of tokens."""
-    made = []
+    authentications = []
     for index, namespace in enumerate(("istio-system", "a", "b", "b")):
         if draw(st.integers(0, 2)):
             continue
         spec: Json = {"jwtRules": draw(st.lists(_jwt_rule, min_size=1, max_size=3))}
         if index == 3:
             spec["selector"] = {"matchLabels": draw(some_labels)}
-        made.append(
+        authentications.append(
             document("RequestAuthentication", f"ra-{index}", namespace, spec, group=_SECURITY)
         )
-    return made
+    return authentications

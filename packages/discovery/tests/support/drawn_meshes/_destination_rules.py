@@ -163,7 +163,7 @@ def _rule(draw: st.DrawFn, name: str) -> Json:
 
 @st.composite
 def _subset(draw: st.DrawFn, name: str) -> Json:
-    made: Json = {"name": name, "labels": {"version": name}}
+    subset: Json = {"name": name, "labels": {"version": name}}
     if draw(st.booleans()):
-        made["trafficPolicy"] = draw(_policy)
-    return made
+        subset["trafficPolicy"] = draw(_policy)
+    return subset

@@ -62,7 +62,7 @@ def _broken_by_field(message: Message, field: FieldDescriptor, path: str) -> Ite
         yield from _broken_by_many(field, rules, value, path)
     elif field.message_type is not None:
         present = message.HasField(field.name)
-        # Of several choices only the one that is made has rules.
+        # Of several choices only the one that is set has rules.
         one_of = field.containing_oneof is not None
         if rules is not None and rules.message.required and not present and not one_of:
             yield f"{path}: is required"

@@ -131,7 +131,7 @@ _replacements = st.sampled_from(("", "/", "/new", "/new/"))
 def backend_services(draw: st.DrawFn) -> list[Json]:
     """Draw the services that routes name; one may be missing."""
     missing = draw(st.sampled_from((None, None, None, *_SERVICES)))
-    made = []
+    documents = []
     for index, host in enumerate((*_SERVICES, "x.example.com")):
         name, namespace = host.split(".")[:2]
         spec = {
@@ -144,8 +144,8 @@ def backend_services(draw: st.DrawFn) -> list[Json]:
         }
         if host != missing:
             space = namespace if host in _SERVICES else "b"
-            made.append(document("ServiceEntry", f"{name}-{index}", space, spec))
-    return made
+            documents.append(document("ServiceEntry", f"{name}-{index}", space, spec))
+    return documents
 
 
 def _name_of(listener: Json) -> str:
@@ -165,21 +165,21 @@ def gateway_api(draw: st.DrawFn) -> list[Json]:
         "listeners": listeners,
         "allowedListeners": {"namespaces": {"from": draw(st.sampled_from(("All", "None")))}},
     }
-    made = [document("Gateway", GATEWAY_NAME, "b", spec, group=GROUP)]
+    documents = [document("Gateway", GATEWAY_NAME, "b", spec, group=GROUP)]
     if draw(st.booleans()):
         grant = {
             "from": [{"group": GROUP[:-3], "kind": "HTTPRoute", "namespace": "b"}],
             "to": [{"group": "", "kind": "Service"}],
         }
-        made.append(document("ReferenceGrant", "grant", "a", grant, group=GROUP))
+        documents.append(document("ReferenceGrant", "grant", "a", grant, group=GROUP))
     if draw(st.booleans()):
         further = draw(
             st.lists(st.sampled_from(_listeners), min_size=1, max_size=3, unique_by=_name_of)
         )
         of_set = {"parentRef": {"name": GATEWAY_NAME, "namespace": "b"}, "listeners": further}
         namespace = draw(st.sampled_from(("a", "b")))
-        made.append(document("ListenerSet", "more", namespace, of_set, group=GROUP))
-    made += [
+        documents.append(document("ListenerSet", "more", namespace, of_set, group=GROUP))
+    documents += [
         document("BackendTLSPolicy", f"tls-{index}", "b", spec, group=GROUP)
         for index, spec in enumerate(draw(st.lists(_backend_policies, max_size=2)))
     ]
@@ -188,8 +188,8 @@ def gateway_api(draw: st.DrawFn) -> list[Json]:
             st.sampled_from(("HTTPRoute", "HTTPRoute", "GRPCRoute", "TLSRoute", "TCPRoute"))
         )
         group = f"{GROUP}alpha2" if kind == "TCPRoute" else GROUP
-        made.append(document(kind, f"r-{index}", "b", draw(_route(kind)), group=group))
-    return made
+        documents.append(document(kind, f"r-{index}", "b", draw(_route(kind)), group=group))
+    return documents
 
 
 @st.composite
@@ -205,21 +205,21 @@ def _route(draw: st.DrawFn, kind: str) -> Json:
             )
         )
     )
-    made: Json = {"parentRefs": [parent]}
+    route: Json = {"parentRefs": [parent]}
     if kind != "TCPRoute" and draw(st.booleans()):
-        made["hostnames"] = draw(st.lists(_hostnames, min_size=1, max_size=2, unique=True))
+        route["hostnames"] = draw(st.lists(_hostnames, min_size=1, max_size=2, unique=True))
     rules = {"HTTPRoute": _http_rule(), "GRPCRoute": _grpc_rule}.get(kind)
     if rules is None:
-        made["rules"] = [{"backendRefs": draw(st.lists(_backends, min_size=1, max_size=2))}]
+        route["rules"] = [{"backendRefs": draw(st.lists(_backends, min_size=1, max_size=2))}]
     else:
-        made["rules"] = draw(st.lists(rules, min_size=1, max_size=3))
-    return made
+        route["rules"] = draw(st.lists(rules, min_size=1, max_size=3))
+    return route
 
 
 @st.composite
 def _http_rule(draw: st.DrawFn) -> Json:
     matches = draw(st.lists(_matches, max_size=2))
-    made: Json = {"matches": matches}
+    rule: Json = {"matches": matches}
     first = matches[0].get("path", {}) if matches else {}
     prefix = len(matches) < 2 and first.get("type", "PathPrefix") == "PathPrefix"
     filters: list[Json] = draw(_header_filters)
@@ -233,11 +233,11 @@ def _http_rule(draw: st.DrawFn) -> Json:
             rewrite = {"path": path, **draw(fields(hostname=st.just("in.example.com")))}
             filters.append({"type": "URLRewrite", "urlRewrite": rewrite})
     filters += draw(_other_filters)
-    made["filters"] = filters
+    rule["filters"] = filters
     if change != "redirect":
-        made["backendRefs"] = draw(st.lists(_backends, max_size=3))
-    made.update(draw(_limits))
-    return made
+        rule["backendRefs"] = draw(st.lists(_backends, max_size=3))
+    rule.update(draw(_limits))
+    return rule
 
 
 _header_filters = st.lists(

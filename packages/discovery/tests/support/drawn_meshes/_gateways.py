@@ -45,15 +45,15 @@ _ending = st.one_of(
 @st.composite
 def gateways(draw: st.DrawFn, *, most: int = 3) -> list[Json]:
     """Draw Gateways of the router of namespace b."""
-    made = []
+    documents = []
     for index in range(draw(st.integers(0, most))):
         count = draw(st.integers(1, 3))
         spec = {
             "selector": {"istio": "ingressgateway"},
             "servers": [draw(_server(number)) for number in range(count)],
         }
-        made.append(document("Gateway", f"gw-{index}", draw(st.sampled_from("bba")), spec))
-    return made
+        documents.append(document("Gateway", f"gw-{index}", draw(st.sampled_from("bba")), spec))
+    return documents
 
 
 @st.composite
@@ -62,20 +62,20 @@ def _server(draw: st.DrawFn, index: int) -> Json:
         st.sampled_from(("HTTP", "HTTP", "HTTP2", "GRPC", "HTTPS", "HTTPS", "TLS", "TCP"))
     )
     number = draw(st.sampled_from((80, 443, 8080, 15443, 31400)))
-    made: Json = {
+    server: Json = {
         "port": {"number": number, "name": f"{protocol.lower()}-{index}", "protocol": protocol},
         "hosts": draw(_hosts),
     }
     if protocol == "HTTPS":
-        made["tls"] = draw(_ending)
+        server["tls"] = draw(_ending)
     elif protocol == "TLS":
-        made["tls"] = draw(
+        server["tls"] = draw(
             st.one_of(
                 _ending, st.just({"mode": "PASSTHROUGH"}), st.just({"mode": "AUTO_PASSTHROUGH"})
             )
         )
     elif protocol == "HTTP" and draw(st.booleans()):
-        made["tls"] = {"httpsRedirect": True}
+        server["tls"] = {"httpsRedirect": True}
     if draw(st.integers(0, 5)) == 0:
-        made["bind"] = "127.0.0.9"
-    return made
+        server["bind"] = "127.0.0.9"
+    return server

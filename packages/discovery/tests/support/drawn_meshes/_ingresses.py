@@ -42,18 +42,18 @@ _tls = fields(
 @st.composite
 def ingresses(draw: st.DrawFn) -> list[Json]:
     """Draw some Ingresses of either namespace, and their class, which may be another's."""
-    made = [
+    documents = [
         _ingress(index, draw(st.sampled_from("ab")), spec)
         for index, spec in enumerate(draw(few(_specs, most=3)))
     ]
-    if made:
+    if documents:
         controller = draw(
             st.sampled_from(("istio.io/ingress-controller",) * 3 + ("k8s.io/ingress-nginx",))
         )
-        made.append(
+        documents.append(
             document("IngressClass", "edge", "default", {"controller": controller}, group=GROUP)
         )
-    return made
+    return documents
 
 
 _specs: Draws = fields(

@@ -68,7 +68,7 @@ _OWN_ADDRESSES = {"APP_ADDRESS": "127.0.0.2", "OUTBOUND_BIND_ADDRESS": "127.0.0.
 @st.composite
 def _nodes(draw: st.DrawFn) -> list[Node]:
     region, zone, sub_zone = (draw(st.sampled_from(LOCALITIES)) + "//").split("/")[:3]
-    made = []
+    nodes = []
     for kind, mode, address in (
         ("sidecar", "NONE", "10.4.0.1"),
         ("sidecar", "REDIRECT", "10.4.0.2"),
@@ -76,7 +76,7 @@ def _nodes(draw: st.DrawFn) -> list[Node]:
     ):
         namespace = "b" if kind == "router" else draw(st.sampled_from("ab"))
         name, domain = mode.lower() or "gateway", f"{namespace}.svc.cluster.local"
-        made.append(
+        nodes.append(
             Node(
                 id=f"{kind}~{address}~{name}.{namespace}~{domain}",
                 cluster=kind,
@@ -99,4 +99,4 @@ def _nodes(draw: st.DrawFn) -> list[Node]:
                 sub_zone=sub_zone,
             )
         )
-    return made
+    return nodes

@@ -71,7 +71,7 @@ _tracing = fields(
 @st.composite
 def telemetries(draw: st.DrawFn) -> list[Json]:
     """Draw Telemetry of the mesh, of namespaces and of workloads."""
-    made = []
+    documents = []
     for index, namespace in enumerate(("istio-system", "a", "b", "b")):
         if draw(st.booleans()):
             continue
@@ -79,7 +79,7 @@ def telemetries(draw: st.DrawFn) -> list[Json]:
         spec: Json = draw(fields(accessLogging=logs, tracing=st.lists(_tracing, max_size=1)))
         if index == 3:
             spec["selector"] = {"matchLabels": draw(some_labels)}
-        made.append(
+        documents.append(
             document("Telemetry", f"tm-{index}", namespace, spec, group="telemetry.istio.io/v1")
         )
-    return made
+    return documents

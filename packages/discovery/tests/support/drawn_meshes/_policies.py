@@ -12,7 +12,7 @@ _modes = st.sampled_from(("UNSET", "DISABLE", "PERMISSIVE", "STRICT"))
 @st.composite
 def peer_authentications(draw: st.DrawFn) -> list[Json]:
     """Draw policies of the mesh, of namespaces and of workloads."""
-    made = []
+    documents = []
     for index, namespace in enumerate(("istio-system", "a", "b", "b")):
         if not draw(st.booleans()):
             continue
@@ -22,12 +22,12 @@ def peer_authentications(draw: st.DrawFn) -> list[Json]:
             if draw(st.booleans()):
                 port = draw(st.sampled_from(("8080", "80", "9000")))
                 spec["portLevelMtls"] = {port: {"mode": draw(_modes)}}
-        made.append(
+        documents.append(
             document(
                 "PeerAuthentication", f"p-{index}", namespace, spec, group="security.istio.io/v1"
             )
         )
-    return made
+    return documents
 
 
 _egress_hosts = st.lists(
@@ -87,7 +87,7 @@ _sidecar_settings = fields(inboundConnectionPool=_pools)
 @st.composite
 def sidecars(draw: st.DrawFn) -> list[Json]:
     """Draw Sidecars of namespaces and of workloads."""
-    made = []
+    documents = []
     for index, namespace in enumerate(("istio-system", "a", "b", "b")):
         if draw(st.integers(0, 2)):
             continue
@@ -123,8 +123,8 @@ def sidecars(draw: st.DrawFn) -> list[Json]:
                         unique_by=lambda each: each["port"]["number"],
                     )
                 )
-        made.append(document("Sidecar", f"sidecar-{index}", namespace, spec))
-    return made
+        documents.append(document("Sidecar", f"sidecar-{index}", namespace, spec))
+    return documents
 
 
 _proxy_headers = fields(

@@ -75,9 +75,9 @@ def _matches(match: Any) -> Iterator[Any]:
         yield sorted({**match, **dict(zip(lists, chosen, strict=True))}.items(), key=str)
 
 
-def _duplicates(values: Iterable[str], told: str) -> Iterator[str]:
+def _duplicates(values: Iterable[str], label: str) -> Iterator[str]:
     seen: set[str] = set()
     for each in values:
         if each in seen:
-            yield f"{told} {each}"
+            yield f"{label} {each}"
         seen.add(each)

@@ -72,32 +72,32 @@ _ports = st.lists(
 def _endpoint(
     draw: st.DrawFn, addresses: st.SearchStrategy[str], ports: Iterable[Json] = ()
 ) -> Json:
-    made: Json = {"address": draw(addresses)}
+    endpoint: Json = {"address": draw(addresses)}
     names = [port["name"] for port in ports]
     if draw(st.booleans()):
-        made["labels"] = {"app": "s", "version": draw(st.sampled_from(VERSIONS))}
+        endpoint["labels"] = {"app": "s", "version": draw(st.sampled_from(VERSIONS))}
     if draw(st.integers(0, 2)) == 0:
-        made["locality"] = draw(st.sampled_from(LOCALITIES))
+        endpoint["locality"] = draw(st.sampled_from(LOCALITIES))
     if draw(st.integers(0, 3)) == 0:
-        made["weight"] = draw(st.sampled_from((1, 5, 100)))
+        endpoint["weight"] = draw(st.sampled_from((1, 5, 100)))
     if draw(st.integers(0, 2)) == 0:
-        made["serviceAccount"] = draw(st.sampled_from(("s", "t")))
+        endpoint["serviceAccount"] = draw(st.sampled_from(("s", "t")))
     if draw(st.integers(0, 5)) == 0:
-        made["network"] = "n2"
+        endpoint["network"] = "n2"
     if names and draw(st.integers(0, 3)) == 0:
-        made["ports"] = {draw(st.sampled_from(names)): 8443}
-    return made
+        endpoint["ports"] = {draw(st.sampled_from(names)): 8443}
+    return endpoint
 
 
 @st.composite
 def workloads(draw: st.DrawFn, *, most: int = 3) -> list[Json]:
     """Draw WorkloadEntries that services may select."""
-    made = []
+    documents = []
     for index in range(draw(st.integers(0, most))):
         spec = draw(_endpoint(st.sampled_from(_ADDRESSES)))
         spec["labels"] = {
             "app": draw(st.sampled_from(("s", "t"))),
             "version": draw(st.sampled_from(VERSIONS)),
         }
-        made.append(document("WorkloadEntry", f"w-{index}", draw(st.sampled_from("ab")), spec))
-    return made
+        documents.append(document("WorkloadEntry", f"w-{index}", draw(st.sampled_from("ab")), spec))
+    return documents

@@ -62,9 +62,9 @@ def _agent_cluster(name: str) -> Json:
 def _with_endpoints(cluster: Json, endpoints: Mapping[str, Json]) -> Json:
     if cluster.get("type") != "EDS":
         return cluster
-    made = {key: value for key, value in cluster.items() if key != "eds_cluster_config"}
+    fields = {key: value for key, value in cluster.items() if key != "eds_cluster_config"}
     name = cluster.get("eds_cluster_config", {}).get("service_name") or cluster["name"]
-    return {**made, "type": "STATIC", "load_assignment": endpoints[name]}
+    return {**fields, "type": "STATIC", "load_assignment": endpoints[name]}
 
 
 _SECRETS = {
@@ -86,9 +86,9 @@ def _in_place(value: Any, routes: Mapping[str, Json]) -> Any:
         return [_in_place(each, routes) for each in value]
     if not isinstance(value, dict):
         return value
-    made = {key: _in_place(each, routes) for key, each in value.items()}
-    if "rds" in made:
-        made["route_config"] = routes[made.pop("rds")["route_config_name"]]
-    if "ads" in made.get("sds_config", {}):
-        made["sds_config"] = _SECRETS
-    return made
+    fields = {key: _in_place(each, routes) for key, each in value.items()}
+    if "rds" in fields:
+        fields["route_config"] = routes[fields.pop("rds")["route_config_name"]]
+    if "ads" in fields.get("sds_config", {}):
+        fields["sds_config"] = _SECRETS
+    return fields

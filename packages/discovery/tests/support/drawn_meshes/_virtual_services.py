@@ -54,17 +54,17 @@ _destination = fields(
 @st.composite
 def _destinations(draw: st.DrawFn, *, with_headers: bool) -> list[Json]:
     count = draw(st.integers(1, 3))
-    made: list[Json] = []
+    destinations: list[Json] = []
     for _ in range(count):
         one: Json = {"destination": draw(_destination)}
         if count > 1:
             one["weight"] = draw(st.integers(1, 100))
         if with_headers and draw(st.integers(0, 3)) == 0:
             one["headers"] = draw(_headers)
-        made.append(one)
+        destinations.append(one)
     if count > 2:
-        made[0]["weight"] = 0
-    return made
+        destinations[0]["weight"] = 0
+    return destinations
 
 
 _retries = st.one_of(
@@ -127,14 +127,14 @@ _direct = fields(
 @st.composite
 def http_routes(draw: st.DrawFn, *, delegates: bool) -> Json:
     """Draw a route of requests."""
-    made: Json = draw(fields(name=st.sampled_from(("one", "two")), headers=_headers))
+    route: Json = draw(fields(name=st.sampled_from(("one", "two")), headers=_headers))
     if draw(st.integers(0, 2)):
-        made["match"] = draw(st.lists(_match, min_size=1, max_size=3))
+        route["match"] = draw(st.lists(_match, min_size=1, max_size=3))
     kind = draw(st.integers(0, 7 if delegates else 6))
     if kind == 0:
-        made["redirect"] = draw(_redirect)
+        route["redirect"] = draw(_redirect)
     elif kind == 1:
-        made["directResponse"] = draw(_direct)
+        route["directResponse"] = draw(_direct)
     elif kind == 7:
         prefix = draw(st.sampled_from(("/r", "/q")))
         return {
@@ -142,8 +142,8 @@ def http_routes(draw: st.DrawFn, *, delegates: bool) -> Json:
             "delegate": {"name": "delegate-0", "namespace": draw(st.sampled_from("ab"))},
         }
     else:
-        made["route"] = draw(_destinations(with_headers=True))
-        made |= draw(
+        route["route"] = draw(_destinations(with_headers=True))
+        route |= draw(
             fields(
                 rewrite=_rewrite,
                 timeout=st.one_of(durations, st.just("0s")),
@@ -157,18 +157,20 @@ def http_routes(draw: st.DrawFn, *, delegates: bool) -> Json:
                 ),
             )
         )
-    return made
+    return route
 
 
 @st.composite
 def virtual_services(draw: st.DrawFn, *, most: int = 4) -> list[Json]:
     """Draw VirtualServices for the mesh and for gateways, and perhaps one to delegate to."""
-    made = [draw(_virtual_service(f"vs-{index}")) for index in range(draw(st.integers(0, most)))]
+    documents = [
+        draw(_virtual_service(f"vs-{index}")) for index in range(draw(st.integers(0, most)))
+    ]
     if draw(st.booleans()):
         routes = draw(st.lists(http_routes(delegates=False), min_size=1, max_size=3))
         space = draw(st.sampled_from("ab"))
-        made.append(document("VirtualService", "delegate-0", space, {"http": routes}))
-    return made
+        documents.append(document("VirtualService", "delegate-0", space, {"http": routes}))
+    return documents
 
 
 _GATEWAYS: tuple[list[str], ...] = ([], ["mesh"], ["b/gw-0"], ["mesh", "b/gw-0"], ["gw-1"])
@@ -224,7 +226,7 @@ def _tls_route(draw: st.DrawFn, names: list[str]) -> Json:
 
 @st.composite
 def _tcp_route(draw: st.DrawFn) -> Json:
-    made: Json = {"route": draw(_destinations(with_headers=False))}
+    route: Json = {"route": draw(_destinations(with_headers=False))}
     if draw(st.booleans()):
-        made["match"] = draw(st.lists(filled(**_connection), min_size=1, max_size=2))
-    return made
+        route["match"] = draw(st.lists(filled(**_connection), min_size=1, max_size=2))
+    return route

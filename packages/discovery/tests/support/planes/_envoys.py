@@ -114,7 +114,9 @@ class WorkloadSecrets:
         push: PushRequest | None,  # noqa: ARG002
     ) -> Generated:
         found = [each for each in self._resources if watch.covers(each.name)]
-        found += [made for name in sorted(watch.names) if (made := _in_files(name)) is not None]
+        found += [
+            resource for name in sorted(watch.names) if (resource := _in_files(name)) is not None
+        ]
         return Generated(resources=found)
 
 

@@ -1,4 +1,4 @@
-"""A control plane in the process of the test, which reads its configuration when it is told to."""
+"""A control plane in the process of the test, which reads its configuration when a test says so."""
 
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager

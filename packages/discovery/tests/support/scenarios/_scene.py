@@ -195,8 +195,8 @@ class Scene:
         sds = await self._secrets(namespace, service_account)
         admin = f"{own}:{find_free_port(own)}"
         file = self.tmp_path / f"envoy-{name}.json"
-        made = bootstrap(node, admin=admin, xds=self.plane.grpc, sds=sds, delta=delta)
-        file.write_text(json.dumps(made))
+        config = bootstrap(node, admin=admin, xds=self.plane.grpc, sds=sds, delta=delta)
+        file.write_text(json.dumps(config))
         process = await start(
             str(self.envoy_binary),
             *("--config-path", str(file), "--disable-hot-restart", "--concurrency", "1"),
@@ -243,11 +243,11 @@ class Scene:
         tls: ssl.SSLContext | None = None,
     ) -> Echo:
         """Serve an HTTP application on an address of its own."""
-        made = Echo(version, address or self.network.address(), port, _context=tls)
-        _note_names(tls, made.server_names)
-        await made.accept()
-        self._stack.push_async_callback(made.refuse)
-        return made
+        server = Echo(version, address or self.network.address(), port, _context=tls)
+        _note_names(tls, server.server_names)
+        await server.accept()
+        self._stack.push_async_callback(server.refuse)
+        return server
 
     async def tcp_echo(
         self,
@@ -259,18 +259,18 @@ class Scene:
         tls: ssl.SSLContext | None = None,
     ) -> TcpEcho:
         """Serve lines over TCP on an address of its own."""
-        made = TcpEcho(version, address or self.network.address(), port, banner, _context=tls)
-        _note_names(tls, made.server_names)
-        await made.accept()
-        self._stack.push_async_callback(made.refuse)
-        return made
+        server = TcpEcho(version, address or self.network.address(), port, banner, _context=tls)
+        _note_names(tls, server.server_names)
+        await server.accept()
+        self._stack.push_async_callback(server.refuse)
+        return server
 
     async def version_echo(self, *, address: str | None = None, port: int = 8080) -> VersionEcho:
         """Serve either version of HTTP on an address of its own."""
-        made = VersionEcho(address or self.network.address(), port)
-        await made.accept()
-        self._stack.push_async_callback(made.refuse)
-        return made
+        server = VersionEcho(address or self.network.address(), port)
+        await server.accept()
+        self._stack.push_async_callback(server.refuse)
+        return server
 
     def tls(self, *names: str) -> ssl.SSLContext:
         """Make a server's TLS context with a certificate of `authority` for these names."""

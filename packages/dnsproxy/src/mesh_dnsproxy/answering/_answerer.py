@@ -2,7 +2,7 @@
 
 The first query of a kind takes a few microseconds of Python. Its answers, one for each order of the
 addresses, are then kept under the bytes of the query (all but the id), so that the next such query
-is one lookup. The answers kept are bounded, and dropped with the table that they were made from.
+is one lookup. The answers kept are bounded, and dropped with the table that they come from.
 """
 
 import logging

@@ -1,7 +1,7 @@
 """The records of a host in the table.
 
 A and AAAA records are in another order for each query, so that clients spread over the addresses;
-the CNAME of an alias stays first. SRV, HTTPS and PTR are made from the ports and addresses.
+the CNAME of an alias stays first. SRV, HTTPS and PTR are built from the ports and addresses.
 """
 
 import socket
@@ -23,7 +23,7 @@ _SRV = struct.Struct("!HHH")
 _SVC_PARAMETER = struct.Struct("!HH")
 _IP4_HINT, _IP6_HINT, _PORT = 4, 6, 3
 _READY_ORDERS = 8
-"""With up to so many addresses, each order is made once; with more, one for each query."""
+"""With up to so many addresses, each order is built once; with more, one for each query."""
 _MOST_HINTS = 8
 _WEB_PORT = 443
 _TLS_WEB = frozenset({"HTTPS"})

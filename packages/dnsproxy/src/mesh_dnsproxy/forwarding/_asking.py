@@ -81,7 +81,7 @@ class Asking:
                     question.packet,
                     question.query.question,
                     on_reply=partial(self._replied, question, attempt),
-                    on_error=partial(self._failed, question, attempt),
+                    on_error=partial(self._on_failure, question, attempt),
                 )
             except OSError as error:
                 log.debug(
@@ -128,7 +128,7 @@ class Asking:
                 "upstream failed", extra={"upstream": str(attempt.server), "error": str(error)}
             )
             question.exchanges.pop(attempt.number, None)
-            self._failed(question, attempt)
+            self._on_failure(question, attempt)
         else:
             question.exchanges.pop(attempt.number, None)
             self._replied(question, attempt, verdict, reply)
@@ -139,11 +139,11 @@ class Asking:
         self.health.succeeded(attempt.server)
         self._step(question, partial(question.resolution.replied, attempt, verdict, reply))
 
-    def _failed(self, question: Question, attempt: Attempt) -> None:
+    def _on_failure(self, question: Question, attempt: Attempt) -> None:
         self.health.failed(attempt.server, asyncio.get_running_loop().time())
         self._step(question, partial(question.resolution.failed, attempt))
 
-    def _time_passed(self, question: Question) -> None:
+    def _on_time_passed(self, question: Question) -> None:
         now = asyncio.get_running_loop().time()
         question.timer = None
         for server in question.resolution.silent:
@@ -172,4 +172,4 @@ class Asking:
             self._on_outcome(question, outcome)
             return
         loop = asyncio.get_running_loop()
-        question.timer = loop.call_at(question.resolution.due_at, self._time_passed, question)
+        question.timer = loop.call_at(question.resolution.due_at, self._on_time_passed, question)

@@ -164,7 +164,7 @@ class ReplyCache:
         while self._bytes > config.max_bytes:
             self._remove(next(iter(self._entries)))
 
-    def no_server_answered(self, key: CacheKey, now: float) -> None:
+    def on_no_answer(self, key: CacheKey, now: float) -> None:
         """Use the expired reply at once for a while, as no server answered."""
         if key in self._entries:
             self._retry_at[key] = now + self._config.stale_retry_s

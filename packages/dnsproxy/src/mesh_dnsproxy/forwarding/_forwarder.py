@@ -259,7 +259,7 @@ class Forwarder:
         if outcome.answered and outcome.reply is not None:
             self._cache.put(question.cached_as, outcome.reply, now)
             return None
-        self._cache.no_server_answered(question.cached_as, now)
+        self._cache.on_no_answer(question.cached_as, now)
         return self._kept(question.cached_as)
 
     def _kept(self, cached_as: CacheKey | None) -> bytes | None:

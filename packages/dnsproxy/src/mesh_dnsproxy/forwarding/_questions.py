@@ -30,7 +30,7 @@ class Origin(StrEnum):
 
 
 Observe = Callable[[Origin, Upstream | None], None]
-"""Is told where an answer comes from, and from which upstream, before the answer is given."""
+"""Gets where an answer comes from, and from which upstream, before the answer is given."""
 
 
 class Waiter:

@@ -1,6 +1,6 @@
 """Which client gives way when there is no room for another: the one that holds the most.
 
-Clients are told apart by address, and those of one address by port: on the loopback interface all
+Clients are known by address, and those of one address by port: on the loopback interface all
 have the same. Of the address that holds the most, the port that holds the most loses its oldest
 item. So a flood displaces itself; one that uses a port for each query displaces by age, and an
 item that is done within milliseconds has gone before its turn comes. All operations take the same

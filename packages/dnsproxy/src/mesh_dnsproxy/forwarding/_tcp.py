@@ -6,7 +6,7 @@ import socket
 
 from mesh_dnsproxy.forwarding._resolv_conf import Upstream
 from mesh_dnsproxy.forwarding._udp import numeric_address
-from mesh_dnsproxy.message._reply import Verdict, judge
+from mesh_dnsproxy.message._reply import Verdict, classify
 
 _LENGTH_BYTES = 2
 _MOST_FOREIGN_REPLIES = 4
@@ -29,7 +29,7 @@ async def ask_over_tcp(server: Upstream, packet: bytes, question: bytes) -> tupl
         for _ in range(_MOST_FOREIGN_REPLIES):
             length = int.from_bytes(await _read(loop, sock, _LENGTH_BYTES), "big")
             reply = await _read(loop, sock, length)
-            verdict = judge(reply, sent, question)
+            verdict = classify(reply, sent, question)
             if verdict is not Verdict.FOREIGN:
                 return verdict, reply
     finally:

@@ -14,7 +14,7 @@ from typing import Final
 
 from mesh_dnsproxy._counts import Counts, Dropped
 from mesh_dnsproxy.forwarding._resolv_conf import Upstream
-from mesh_dnsproxy.message._reply import Verdict, judge
+from mesh_dnsproxy.message._reply import Verdict, classify
 
 _READS_AT_ONCE = 64
 _LARGEST = 65535
@@ -130,7 +130,7 @@ class UdpUpstreams:
             exchange_or_none = channel.waiting.get(reply[:2])
             verdict = Verdict.FOREIGN
             if exchange_or_none is not None:
-                verdict = judge(reply, exchange_or_none.packet, exchange_or_none.question)
+                verdict = classify(reply, exchange_or_none.packet, exchange_or_none.question)
             if exchange_or_none is None or verdict is Verdict.FOREIGN:
                 self._counts.dropped[Dropped.FOREIGN_REPLY] += 1
                 continue

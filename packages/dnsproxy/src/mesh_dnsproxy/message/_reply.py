@@ -53,7 +53,7 @@ class Record(NamedTuple):
     section: int
 
 
-def judge(reply: bytes, packet: bytes, question: bytes) -> Verdict:
+def classify(reply: bytes, packet: bytes, question: bytes) -> Verdict:
     """Return the kind of a reply to `packet`, which asked that question."""
     if len(reply) < HEADER_BYTES or reply[:2] != packet[:2]:
         return Verdict.FOREIGN
@@ -148,7 +148,7 @@ def cut(reply: bytes, question_end: int, limit: int) -> bytes:
     """Return the reply in at most `limit` bytes: whole records, TC set, the OPT record kept.
 
     limit: not less than the header and the question. Raises ValueError for a reply whose records
-    cannot be told apart.
+    cannot be distinguished.
     """
     if len(reply) <= limit:
         return reply

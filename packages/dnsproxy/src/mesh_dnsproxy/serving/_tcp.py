@@ -116,7 +116,7 @@ class TcpListener:
             self.counts.tcp_closed_idle += 1
         closed.abort()
 
-    def used(self, connection: "_Connection") -> None:
+    def on_use(self, connection: "_Connection") -> None:
         """A connection sent a query, or got an answer."""
         if connection in self._connections:
             del self._connections[connection]
@@ -179,7 +179,7 @@ class _Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._received += data
-        self._answer_received()
+        self._on_answer_received()
 
     def eof_received(self) -> bool:
         """Keep the other direction open for the answers that are not sent yet."""
@@ -198,7 +198,7 @@ class _Connection(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self.clogged = False
-        self._answer_received()
+        self._on_answer_received()
 
     def abort(self) -> None:
         """End the connection; answers that are not sent yet are dropped."""
@@ -216,7 +216,7 @@ class _Connection(asyncio.Protocol):
         self._pending.clear()
         self._listener.remove(self)
 
-    def _answer_received(self) -> None:
+    def _on_answer_received(self) -> None:
         """Answer the queries that have arrived whole, up to `max_pipelined`.
 
         An answer may be there at once, which calls this again.
@@ -249,7 +249,7 @@ class _Connection(asyncio.Protocol):
                 break
             packet = bytes(received[start:end])
             position = end
-            self._used()
+            self._on_use()
             self._answer(packet)
         del received[:position]
 
@@ -274,18 +274,18 @@ class _Connection(asyncio.Protocol):
         number = self._asked
         self._pending[number] = self.used_at, None
         waiter = self._listener.forwarder.resolve(
-            forward, Transport.TCP, partial(self._answered, number), client=self.client
+            forward, Transport.TCP, partial(self._on_answer, number), client=self.client
         )
         if number in self._pending:
             self._pending[number] = self.used_at, waiter
 
-    def _answered(self, number: int, reply: bytes) -> None:
+    def _on_answer(self, number: int, reply: bytes) -> None:
         self._pending.pop(number, None)
         if self._transport is None:
             return
-        self._used()
+        self._on_use()
         self._send(reply)
-        self._answer_received()
+        self._on_answer_received()
 
     def _send(self, answer: bytes) -> None:
         if self._transport is None:
@@ -295,9 +295,9 @@ class _Connection(asyncio.Protocol):
             self._listener.counts.dropped[Dropped.NOT_SENT] += 1
             self.abort()
 
-    def _used(self) -> None:
+    def _on_use(self) -> None:
         self.used_at = asyncio.get_running_loop().time()
-        self._listener.used(self)
+        self._listener.on_use(self)
 
     def _pause_or_resume(self) -> None:
         """Pause reading while `max_pipelined` queries wait, or the client does not read."""

@@ -37,7 +37,7 @@ class Scope(NamedTuple):
     search: bytes
 
     @classmethod
-    def of(cls, *, domain: str, namespace: str, search: str) -> "Scope":
+    def from_texts(cls, *, domain: str, namespace: str, search: str) -> "Scope":
         """Return a scope from texts; raises `BadName`."""
         wire = to_wire(domain)
         first = wire[: wire[0] + 1] if wire != ROOT else b""

@@ -1,7 +1,7 @@
 """A host's entry, packed into one bytes object.
 
 A table may have tens of thousands of hosts, and lives long. The garbage collector does not visit
-bytes, and they take a quarter of the memory of the objects that they are made from.
+bytes, and they take a quarter of the memory of the objects that they are packed from.
 
 Layout: a byte of flags, the numbers of IPv4 and IPv6 addresses, the addresses, then texts.
 """

@@ -1,7 +1,7 @@
 """What a table should be answered with, said in the plainest way: the oracle of the property tests.
 
 Every name that a table has is written out into one dictionary, as the rules of Istio's agent say,
-and messages are made by dnspython.
+and messages are built by dnspython.
 """
 
 from __future__ import annotations

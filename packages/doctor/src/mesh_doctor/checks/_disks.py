@@ -14,7 +14,7 @@ _FREE = "remove files there, or mount a larger volume"
 
 def disks(config: DoctorConfig, seen: Observed) -> Iterator[Finding]:
     """Look at the directories, and at what the agent says that it could not write."""
-    bad = [found for each in _by_file_system(seen.disks) for found in _of(each, config)]
+    bad = [found for each in _by_file_system(seen.disks) for found in _by_last_seen(each, config)]
     yield from bad
     yield from _not_saved(seen)
     if seen.disks and not bad:
@@ -32,7 +32,7 @@ def _by_file_system(disks: Iterable[SeenDisk]) -> Iterable[Sequence[SeenDisk]]:
     return together.values()
 
 
-def _of(together: Sequence[SeenDisk], config: DoctorConfig) -> Iterator[Finding]:
+def _by_last_seen(together: Sequence[SeenDisk], config: DoctorConfig) -> Iterator[Finding]:
     """Judge directories of one file system by the one of them that was looked at last."""
     seen = together[-1]
     named = [f"{each.directory.path} ({each.directory.use})" for each in together]

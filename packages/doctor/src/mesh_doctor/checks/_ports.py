@@ -66,7 +66,7 @@ def _stands_in_the_way(listener: Listener, use: PortUse, own: frozenset[int] | N
     if own is None:
         return True
     # Of one whose process may not be seen, nothing follows while the agent runs. An agent that
-    # does not tell its own process can't be told from others.
+    # does not tell its own process can't be distinguished from others.
     return bool(own) and listener.pid is not None and listener.pid not in own
 
 

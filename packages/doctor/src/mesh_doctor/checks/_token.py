@@ -33,12 +33,12 @@ def token(config: DoctorConfig, seen: Observed) -> Iterator[Finding]:
     yield from _tried(place, found, seen)
 
 
-def _by_the_agent(place: TokenPlace, told: Mapping[str, object], why: str) -> Finding:
-    fault = told.get("fault")
+def _by_the_agent(place: TokenPlace, status: Mapping[str, object], why: str) -> Finding:
+    fault = status.get("fault")
     if isinstance(fault, str) and fault:
         said = f"the agent says that the token in {place.path} {' '.join(fault[:500].split())}"
         return problem(CHECK, Cause.TOKEN_INVALID, said, f"run this as the agent's user ({why})")
-    word = f"the agent finds no fault in {place.path}" if told else f"{place.path} is not read"
+    word = f"the agent finds no fault in {place.path}" if status else f"{place.path} is not read"
     return skipped(CHECK, f"{word} ({why})")
 
 

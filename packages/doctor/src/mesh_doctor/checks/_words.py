@@ -6,7 +6,7 @@ from collections.abc import Iterable
 def span(seconds: float) -> str:
     """Return a time span in its two largest units: 40 s, 12 min, 22 h 40 min, 3 days 5 h.
 
-    Seconds are not told beside minutes from two of these on.
+    Seconds are not shown beside minutes from two of these on.
     """
     whole = round(abs(seconds))
     if whole < 120:

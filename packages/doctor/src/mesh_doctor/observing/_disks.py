@@ -10,7 +10,7 @@ from mesh_filewatch import run_in_thread
 
 
 async def seen_disk(directory: WrittenDirectory, *, timeout_s: float) -> SeenDisk:
-    """Return the room where a directory is; where it is to be made, that of the one above."""
+    """Return the room where a directory is; where it is to be created, that of the one above."""
     try:
         found, file_system = await run_in_thread(
             partial(_room, directory.path), path=directory.path, timeout_s=timeout_s

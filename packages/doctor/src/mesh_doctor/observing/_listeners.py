@@ -33,17 +33,17 @@ def listeners(
     ports: None for all.
     """
     sockets: dict[int, Listener] = {}
-    told = False
+    is_readable = False
     for name, protocol, state in _FILES:
         with suppress(OSError), (proc / "net" / name).open(encoding="ascii") as file:
-            told = True
+            is_readable = True
             for number, line in enumerate(file):
                 if number >= _MOST_LINES:
                     break
                 found = _listener(line.split(), protocol, state)
                 if found is not None and (ports is None or found[1].port in ports):
                     sockets[found[0]] = found[1]
-    if not told:
+    if not is_readable:
         return None
     if sockets:
         for inode, pid in _owners(proc, frozenset(sockets)):

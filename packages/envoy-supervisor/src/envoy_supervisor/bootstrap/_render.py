@@ -69,7 +69,7 @@ _METRICS_PATHS = ("/stats/prometheus", "/metrics")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BootstrapConfig:
-    """The values that a proxy's bootstrap is made from.
+    """The values that a proxy's bootstrap is rendered from.
 
     node_id, node_cluster, node_metadata, locality: tell the control plane which proxy it is.
     admin: where Envoy's admin interface listens; keep it on loopback or a Unix socket, it is not

@@ -51,7 +51,7 @@ class ParentShutdownDue(msgspec.Struct, frozen=True):
 
 
 class ExitOverdue(msgspec.Struct, frozen=True):
-    """A process that was told to exit has not."""
+    """A process that was asked to exit has not."""
 
     number: int
 

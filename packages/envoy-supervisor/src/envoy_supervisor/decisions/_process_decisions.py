@@ -237,7 +237,7 @@ def _reconciled(state: SupervisorState, *, now: float) -> Decision:
             if not state.processes:
                 return replace(state, phase=Phase.ENDED), ()
             # A half-started child cannot help any more: the requests are at its parent. The child
-            # is killed, because one that is told to exit has its parent exit as well.
+            # is killed, because one that is asked to exit has its parent exit as well.
             child = state.first(Stage.STARTING)
             if child is None or state.first(Stage.READY) is None:
                 return state, ()

@@ -1,4 +1,4 @@
-"""The state that decisions about Envoy processes are made from: plain values.
+"""The state that decisions about Envoy processes are based on: plain values.
 
 Processes that take over from each other by hot restart form a series: they share a base id, and
 each has the next epoch.
@@ -19,7 +19,7 @@ class Stage(StrEnum):
     RETIRING = "retiring"
     """A newer epoch serves; this process finishes the requests it has."""
     ENDING = "ending"
-    """The process was told to exit."""
+    """The process was asked to exit."""
 
 
 class Phase(StrEnum):
@@ -54,7 +54,7 @@ class DeadParent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SupervisorState(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that decisions are made from.
+    """Everything that decisions are based on.
 
     wanted: the version to run. last_good: the last version that became ready.
     crashes: the times of recent crashes. failures: restarts that failed in a row.

@@ -167,7 +167,7 @@ def _before_start(state: RetentionState, kind: StartKind) -> Decision:
         case StartKind.FROM_DEAD_PARENT:
             return state._replace(fetch=None), ()
         case StartKind.FROM_PARENT:
-            # An earlier child may have told the parent to stop listening, and died.
+            # An earlier child may have asked the parent to stop listening, and died.
             return _checked(state._replace(fetch=None))
         case StartKind.FROM_PARENT_OF_OTHER_SIZE:
             # The sockets of workers that the child does not have would be the supervisor's alone,

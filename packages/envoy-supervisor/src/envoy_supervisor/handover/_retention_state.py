@@ -44,7 +44,7 @@ class Fetch(NamedTuple):
 
 
 class RetentionState(NamedTuple):
-    """Everything that decisions are made from."""
+    """Everything that decisions are based on."""
 
     retained: Shared | Orphaned | None = None
     fetch: Fetch | None = None

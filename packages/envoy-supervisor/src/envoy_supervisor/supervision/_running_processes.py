@@ -179,7 +179,7 @@ class RunningProcesses:
         supervisor = self._state()
         state = supervisor.process(number) or process.started_as
         running = supervisor.phase is Phase.RUNNING
-        # A retiring process is told to exit by its child.
+        # A retiring process is asked to exit by its child.
         retired = state.stage is Stage.RETIRING and process.exited.result() >= 0
         process.asked_to_exit = process.asked_to_exit or retired
         outcome = self.exits[number] = process.finish()

@@ -1,4 +1,4 @@
-"""A fake Envoy executable that behaves as badly as it is told to.
+"""A fake Envoy executable that behaves as badly as a test wants.
 
 For tests of whatever runs Envoy: it takes Envoy's arguments, reads the admin address from the
 bootstrap, and answers the admin calls this package makes.

@@ -62,7 +62,7 @@ class FakeEnvoyFiles:
 
 
 def fake_envoy(directory: Path, behaviour: FakeEnvoy | None = None) -> FakeEnvoyFiles:
-    """Write the executable into `directory`, which is made if it is missing.
+    """Write the executable into `directory`, which is created if it is missing.
 
     Calling it again changes how later starts behave.
     """

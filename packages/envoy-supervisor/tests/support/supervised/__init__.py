@@ -48,7 +48,7 @@ __all__ = [
     "stop_aside",
     "until_said",
     "until_state",
-    # what it is told
+    # what it is sent
     "changed",
     "edited",
     "http_listener",

@@ -12,7 +12,7 @@ FORBIDDEN = ("quitquitquit", "config_dump", "certs", "logging", "healthcheck/fai
 
 
 def paths_to(target: str) -> tuple[str, ...]:
-    """Every way told to reach another page of the admin interface than the one that is offered."""
+    """Every way known to reach another page of the admin interface than the one that is offered."""
     return (
         f"/{target}",
         f"//{target}",

@@ -5,7 +5,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
 
-from mesh_lifecycle.logs._repeats import Line, Repeats, Told
+from mesh_lifecycle.logs._repeats import Line, Phase, Repeats
 from mesh_lifecycle.logs._shown_fields import shows_fields
 
 _QUIET_S = 180.0
@@ -35,9 +35,9 @@ class RepeatLog:
         """
         self._log = log
         self._messages = {
-            Told.BEGINS: (level, message),
-            Told.REPEATS: (level, f"{message}, repeatedly"),
-            Told.ENDS: (min(level, logging.INFO), f"{message}, no longer"),
+            Phase.BEGINS: (level, message),
+            Phase.REPEATS: (level, f"{message}, repeatedly"),
+            Phase.ENDS: (min(level, logging.INFO), f"{message}, no longer"),
         }
         self._now = now
         self._repeats = Repeats(quiet_s=quiet_s)
@@ -61,13 +61,13 @@ class RepeatLog:
         facts: of the line, beside `reason`.
         fault: its traceback goes with the first line.
         """
-        told = dict(facts or {})
+        fields = dict(facts or {})
         if reason:
-            told["reason"] = reason
-        lines = self._repeats.happened(subject, reason, told, now=self._now())
+            fields["reason"] = reason
+        lines = self._repeats.happened(subject, reason, fields, now=self._now())
         self._write(lines, fault=fault)
-        if not any(line.told is Told.BEGINS for line in lines):
-            self._log.debug(self._messages[Told.BEGINS][1], extra=told)
+        if not any(line.phase is Phase.BEGINS for line in lines):
+            self._log.debug(self._messages[Phase.BEGINS][1], extra=fields)
 
     def ended(self, subject: str, *, silently: bool = False) -> None:
         """Note that it is over for a subject, whatever the reason was.
@@ -83,8 +83,8 @@ class RepeatLog:
 
     def _write(self, lines: Iterable[Line], *, fault: BaseException | None = None) -> None:
         for line in lines:
-            level, message = self._messages[line.told]
-            traceback = fault if line.told is Told.BEGINS else None
+            level, message = self._messages[line.phase]
+            traceback = fault if line.phase is Phase.BEGINS else None
             reason = line.facts.get("reason")
             if reason and not shows_fields(self._log):
                 message = f"{message}: {reason}"

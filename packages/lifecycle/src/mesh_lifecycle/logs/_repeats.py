@@ -1,9 +1,9 @@
 """Events that happen again and again, and which of them are worth a line in the log.
 
-A caller that is refused comes back, a file that is broken is read again: told each time, one
-mistake fills the log and hides the next one. So the first time of each subject and reason is told,
-the repeats are told as numbers at growing intervals, and so is the end. Of many subjects at once
-only the first few are told by name, the others in one line together: a thousand cost hardly more
+A caller that is refused comes back, a file that is broken is read again: logged each time, one
+mistake fills the log and hides the next. So the first time of each subject and reason is logged,
+the repeats are logged as numbers at growing intervals, and so is the end. Of many subjects at once
+only the first few are logged by name, the others in one line together: a thousand cost hardly more
 than one.
 
 Synchronous, does no I/O; `RepeatLog` writes the lines.
@@ -18,11 +18,11 @@ from enum import Enum, auto
 from typing import NamedTuple
 
 MOST_KEYS = 1_000
-"""Subjects and reasons that are told apart; callers may choose them, and each takes memory."""
+"""Subjects and reasons that are kept apart; callers may choose them, and each takes memory."""
 _OTHERS = ("others", "")
 _NUMBER = re.compile(r"[0-9]+")
 FIRST_LINES = 10
-"""First times that may be told one after the other; one more may be a minute later."""
+"""First times that may be logged one after the other; one more may be a minute later."""
 _ANOTHER_AFTER_S = 60.0
 _FIRST_INTERVAL_S = 60.0
 _LONGEST_INTERVAL_S = 3_600.0
@@ -31,7 +31,7 @@ _MOST_NAMED = 3
 Facts = Mapping[str, object]
 
 
-class Told(Enum):
+class Phase(Enum):
     """The message of a line: something begins, goes on, or is over."""
 
     BEGINS = auto()
@@ -42,19 +42,19 @@ class Told(Enum):
 class Line(NamedTuple):
     """One line of the log."""
 
-    told: Told
+    phase: Phase
     facts: Facts
 
 
 @dataclass(slots=True)
 class _Repeated:
-    """The event of one subject, for one reason. times: in all; untold: since the last line."""
+    """The event of one subject, for one reason. times: in all; unlogged: since the last line."""
 
     began: float
     last: float
     facts: Facts
     times: int = 0
-    untold: int = 0
+    unlogged: int = 0
     named: bool = False
 
 
@@ -71,7 +71,7 @@ class Repeats:
     _interval_s: float = _FIRST_INTERVAL_S
     _summary_at: float = math.inf
     _gone: Counter[str] = field(default_factory=Counter)
-    """How often it happened to subjects that are over and were never told by name."""
+    """How often it happened to subjects that are over and were never logged by name."""
 
     def happened(self, subject: str, reason: str, facts: Facts, *, now: float) -> list[Line]:
         """Note one event; returns the lines to be logged now.
@@ -92,9 +92,9 @@ class Repeats:
         event.times += 1
         if known is None and key != _OTHERS and self._may_name(now):
             event.named = True
-            lines.append(Line(Told.BEGINS, facts))
+            lines.append(Line(Phase.BEGINS, facts))
         else:
-            event.untold += 1
+            event.unlogged += 1
         return lines
 
     def ended(self, subject: str, *, now: float) -> list[Line]:
@@ -133,40 +133,40 @@ class Repeats:
         return True
 
     def _end(self, keys: Iterable[tuple[str, str]], *, now: float) -> list[Line]:
-        """Forget keys, and tell of each that was told by name that it is over.
+        """Forget keys, and log of each that was logged by name that it is over.
 
-        The others are told with the next summary, or with the last that is over.
+        The others are logged with the next summary, or with the last that is over.
         """
         lines = []
         for key in keys:
             event = self._keys.pop(key)
             if event.named:
                 numbers = {"times": event.times, "lasted_s": round(event.last - event.began, 1)}
-                lines.append(Line(Told.ENDS, {**event.facts, **numbers}))
-            elif event.untold:
-                self._gone[key[0] if len(self._gone) < MOST_KEYS else _OTHERS[0]] += event.untold
+                lines.append(Line(Phase.ENDS, {**event.facts, **numbers}))
+            elif event.unlogged:
+                self._gone[key[0] if len(self._gone) < MOST_KEYS else _OTHERS[0]] += event.unlogged
         if not self._keys:
             lines = [*self._summary(now), *lines]
             self._summary_at = math.inf
         return lines
 
     def _summary(self, now: float) -> list[Line]:
-        """Return one line of what was not told yet: how often, how many, who most."""
-        untold = [(subject, each) for (subject, _), each in self._keys.items() if each.untold]
+        """Return one line of what was not logged yet: how often, how many, who most."""
+        unlogged = [(subject, each) for (subject, _), each in self._keys.items() if each.unlogged]
         times, self._gone = self._gone, Counter()
-        for subject, event in untold:
-            times[subject] += event.untold
-            event.untold = 0
+        for subject, event in unlogged:
+            times[subject] += event.unlogged
+            event.unlogged = 0
         if not times:
             return []
         numbers = {"times": times.total(), "for_s": round(now - self._began, 1)}
-        newest = max((each for _, each in untold), key=lambda each: each.last, default=None)
+        newest = max((each for _, each in unlogged), key=lambda each: each.last, default=None)
         if newest is not None and len(times) == 1:
-            return [Line(Told.REPEATS, {**newest.facts, **numbers})]
+            return [Line(Phase.REPEATS, {**newest.facts, **numbers})]
         most = ", ".join(
             f"{subject} ({count})" for subject, count in times.most_common(_MOST_NAMED)
         )
         facts: dict[str, object] = {**numbers, "subjects": len(times), "most": most}
         if newest is not None and "reason" in newest.facts:
             facts["last_reason"] = newest.facts["reason"]
-        return [Line(Told.REPEATS, facts)]
+        return [Line(Phase.REPEATS, facts)]

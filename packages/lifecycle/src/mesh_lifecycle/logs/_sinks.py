@@ -98,7 +98,7 @@ class FileSink(_Writing):
         self._path = path
         self._rotation = rotation
         self._problem: str | None = None
-        self._told: str | None = None
+        self._reported: str | None = None
         self._descriptor = _open(path)
 
     def write_now(self, data: bytes) -> bytes:
@@ -117,9 +117,9 @@ class FileSink(_Writing):
     def problem(self) -> str | None:
         """Return, once, why the file cannot be opened anew; its older one is still written."""
         problem, self._problem = self._problem, None
-        if problem is None or problem == self._told:
+        if problem is None or problem == self._reported:
             return None  # the line that tells it is written too, and meets the same problem
-        self._told = problem
+        self._reported = problem
         return problem
 
     def close(self) -> None:
@@ -140,7 +140,7 @@ class FileSink(_Writing):
             return
         os.close(self._descriptor)
         self._descriptor = new
-        self._told = None
+        self._reported = None
         self.mid_line = False
 
     def _rotate(self, rotation: Rotation) -> None:

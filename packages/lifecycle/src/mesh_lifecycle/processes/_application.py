@@ -30,7 +30,7 @@ class ApplicationError(Exception):
 
 
 class Application:
-    """A running or ended application; made by `start_application`."""
+    """A running or ended application; created by `start_application`."""
 
     def __init__(self, name: str, popen: "subprocess.Popen[bytes]", handle: ProcessHandle) -> None:
         self.name = name

@@ -1,4 +1,4 @@
-"""One process, told apart from a later one that gets the same id."""
+"""One process, distinguished from a later one that gets the same id."""
 
 import asyncio
 import os

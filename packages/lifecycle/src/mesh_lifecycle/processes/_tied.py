@@ -30,7 +30,7 @@ def tied_command(
     It must be started by this process, from a thread that lives for as long as the program should.
 
     error_fd: an inherited descriptor that gets the error number as text if the program can't be
-        executed, and is closed if it is; None to have that told in words on standard error.
+        executed, and is closed if it is; None to have that written in words on standard error.
     """
     errors = "-" if error_fd is None else str(error_fd)
     return (*_EXEC, str(os.getpid()), str(int(end_signal)), _IGNORED, errors, *command)
@@ -49,22 +49,22 @@ def start_tied(
 
     Raises `NotExecuted`, and OSError if the system refuses a new process.
     """
-    errors, told = os.pipe()
+    errors, error_writer = os.pipe()
     try:
         popen = subprocess.Popen(
-            tied_command(command, end_signal=end_signal, error_fd=told),
+            tied_command(command, end_signal=end_signal, error_fd=error_writer),
             stdin=stdin,
             stdout=stdout,
             stderr=stderr,
             env=environment,
             process_group=0,
-            pass_fds=[told],
+            pass_fds=[error_writer],
         )
     except OSError:
         os.close(errors)
         raise
     finally:
-        os.close(told)
+        os.close(error_writer)
     with os.fdopen(errors, "rb") as pipe:
         refused = pipe.read(16)  # ends when the program is being executed
     if refused:

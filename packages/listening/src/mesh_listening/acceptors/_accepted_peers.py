@@ -28,7 +28,7 @@ class AcceptedPeer(NamedTuple):
 
 
 class AcceptedConnection(Protocol):
-    """A connection that an acceptor made to the server inside."""
+    """A connection that an acceptor opened to the server inside."""
 
     peer: AcceptedPeer
 
@@ -51,7 +51,7 @@ by_inner_address: dict[str, AcceptedConnection] = {}
 
 
 def accepted_peer(address: str) -> AcceptedPeer | None:
-    """Return the real peer of `context.peer()`; None for a connection that no acceptor made.
+    """Return the real peer of `context.peer()`; None for a connection that no acceptor opened.
 
     Only for servers behind an acceptor. On a Unix socket of its own a gRPC server believes the name
     that a client has given itself, and in another network namespace that may be a name from here.

@@ -37,7 +37,7 @@ _DRAIN_S = 1.0
 
 
 class GrpcAcceptor:
-    """A running acceptor; made by `grpc_acceptor`."""
+    """A running acceptor; created by `grpc_acceptor`."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class GrpcAcceptor:
         self._handshake_s = limits.handshake_s
         self._inside: Inside | None = None
         self._links: set[_Link] = set()
-        self.stalls = Deadlines[End](limits.stalled_s, lambda end: end.link.stalled())
+        self.stalls = Deadlines[End](limits.stalled_s, lambda end: end.link.on_stall())
 
     @contextmanager
     def forwarding(self, inside: Inside) -> Iterator[None]:
@@ -102,7 +102,7 @@ class GrpcAcceptor:
             connection.record(Reason.NOT_FORWARDED)
             log.debug("cannot reach the server inside", extra={"reason": str(error)})
         finally:
-            link.connecting_ended()
+            link.on_connected_or_failed()
 
     async def _connect_outer(self, link: "_Link") -> bool:
         loop = asyncio.get_running_loop()
@@ -173,7 +173,7 @@ class GrpcAcceptor:
         link.outer.forward_to(link.inner, through=link.receiving.from_client)
         link.inner.forward_to(link.outer, through=link.receiving.from_server)
 
-    def ended(self, link: "_Link") -> None:
+    def on_link_end(self, link: "_Link") -> None:
         self._links.discard(link)
         link.connection.release()
 
@@ -231,7 +231,7 @@ class _Link:
                 self.connection.record(Reason.NOT_FORWARDED)
         self._end_if_closed()
 
-    def stalled(self) -> None:
+    def on_stall(self) -> None:
         self.connection.record(Reason.STALLED)
         self.abort()
 
@@ -249,7 +249,7 @@ class _Link:
     def sent_bytes(self) -> int:
         return self.outer.written_bytes
 
-    def connecting_ended(self) -> None:
+    def on_connected_or_failed(self) -> None:
         """Both sides are connected, or connecting has failed."""
         self._connecting = False
         if not (self.outer.is_open and self.inner.is_open):
@@ -266,7 +266,7 @@ class _Link:
 
     def _end_if_closed(self) -> None:
         if not self._connecting and not self.outer.is_open and not self.inner.is_open:
-            self._acceptor.ended(self)
+            self._acceptor.on_link_end(self)
 
 
 @asynccontextmanager

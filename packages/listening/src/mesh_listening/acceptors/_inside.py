@@ -127,7 +127,7 @@ class Unnamed:
             await asyncio.sleep(_QUEUE_IS_FULL_S)
 
     def try_once(self) -> None:
-        """Raise OSError if no connections can be made, as in sandboxes that are not quite Linux."""
+        """Raise OSError if no connections can be opened, as in some sandboxes."""
         with self.bind().socket as one:
             self._connects(one)
 

@@ -24,7 +24,7 @@ class Link(Protocol):
     def lost(self, end: "End", /) -> None:
         """The connection of `end` has ended; called before its socket is closed."""
 
-    def stalled(self) -> None:
+    def on_stall(self) -> None:
         """The peer of one of the ends has read nothing for too long."""
 
 

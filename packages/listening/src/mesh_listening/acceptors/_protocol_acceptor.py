@@ -33,7 +33,7 @@ async def accepting(
     watch_headers: end connections of HTTP/1 whose headers take longer than `limits.handshake_s`,
     for protocols without such a time-out. Connections that are open at the end are aborted; a
     server that ends them gracefully does so before. served_when_out: so many connections are served
-    also when this process can open no more files, for probes that are to be told of it.
+    also when this process can open no more files, for probes that are to learn of it.
     """
     server = _Server(
         sockets,
@@ -66,7 +66,7 @@ class _Server:
         )
         self.connections: set[_WatchedProtocol] = set()
         self.headers = Deadlines["_WatchedProtocol"](limits.handshake_s, self._headers_late)
-        self.stalls = Deadlines["_WatchedProtocol"](limits.stalled_s, self._stalled)
+        self.stalls = Deadlines["_WatchedProtocol"](limits.stalled_s, self._on_stall)
         self.watches_headers = watch_headers
         self._protocol = protocol
 
@@ -104,7 +104,7 @@ class _Server:
         watched.connection.record(Reason.NO_HEADERS)
         watched.abort()
 
-    def _stalled(self, watched: "_WatchedProtocol") -> None:
+    def _on_stall(self, watched: "_WatchedProtocol") -> None:
         watched.connection.record(Reason.STALLED)
         watched.abort()
 

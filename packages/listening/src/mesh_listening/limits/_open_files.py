@@ -2,7 +2,7 @@
 
 Limits of each port are not enough: several ports that are full take more files together than there
 are. And a process without a free one can't read a file, call anybody or accept a connection, while
-all that it has open goes on, so no user notices; it has to be told.
+all that it has open goes on, so no user notices; it has to be reported.
 """
 
 import errno

@@ -166,7 +166,7 @@ class RequestRoom:
         elif message in known.coming:
             del known.coming[message]
             self._count(known, -message.size)
-        self._changed(message.holder, known)
+        self._on_change(message.holder, known)
 
     def hold(self, holder: str, size: int) -> None:
         """So many bytes that came are still kept, and those that wait have to wait for them."""
@@ -176,7 +176,7 @@ class RequestRoom:
         """So many bytes that were held are not kept any more."""
         known = self._known(holder)
         self._count(known, -size)
-        self._changed(holder, known)
+        self._on_change(holder, known)
 
     def begin(self, sender: Sender, size: int, *, holder: str) -> None:
         """So many bytes more have come without room on a connection; fewer, if negative."""
@@ -188,7 +188,7 @@ class RequestRoom:
         self.begun_bytes += size
         if size > 0:
             self._bound_begun(known)
-        self._changed(holder, known)
+        self._on_change(holder, known)
 
     def _bound_begun(self, known: _Holder) -> None:
         while known.begun_bytes > self._max_begun_holder_bytes:
@@ -207,7 +207,7 @@ class RequestRoom:
         known.bytes += size
         self.bytes += size
 
-    def _changed(self, holder: str, known: _Holder) -> None:
+    def _on_change(self, holder: str, known: _Holder) -> None:
         if known.is_empty and not known.is_in_line and self._holders.get(holder) is known:
             del self._holders[holder]
         self._line_up(holder, known)

@@ -98,7 +98,7 @@ def listening_at(
             listening.bind(str(path))
             path.chmod(mode)
             listening.listen(backlog)
-            made = path.lstat()
+            bound = path.lstat()
         except OSError as error:
             raise ListenError(f"cannot listen on {path}: {error.strerror}") from error
         try:
@@ -108,5 +108,5 @@ def listening_at(
             # file gets its inode number.
             with suppress(OSError):
                 now = path.lstat()
-                if (now.st_dev, now.st_ino) == (made.st_dev, made.st_ino):
+                if (now.st_dev, now.st_ino) == (bound.st_dev, bound.st_ino):
                     path.unlink()

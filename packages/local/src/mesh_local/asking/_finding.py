@@ -53,7 +53,7 @@ def _own(path: Path, missing: Callable[[], str] | None = None) -> StateFolder:
     try:
         folder.lstat()
     except OSError as error:
-        told = missing() if missing is not None else f"{folder} can't be read: {error.strerror}"
-        raise StateError(told) from None
+        message = missing() if missing is not None else f"{folder} can't be read: {error.strerror}"
+        raise StateError(message) from None
     refuse_shared(folder)
     return StateFolder(folder)

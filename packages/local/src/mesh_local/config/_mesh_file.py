@@ -1,6 +1,6 @@
 """Reads a mesh file strictly: the YAML, then each field's type, then rules between fields.
 
-At each of these steps all mistakes are told at once, with their lines.
+At each of these steps all mistakes are reported at once, with their lines.
 """
 
 import errno
@@ -94,7 +94,7 @@ def parse_mesh_file(source: str | bytes, *, path: Path) -> MeshFile:
 def check_mesh_values(values: Mapping[str, Any], *, name: str) -> MeshFile:
     """Make a `MeshFile` of values that are in no file; relative paths start at the working folder.
 
-    name: what mistakes are told of. Raises `ConfigurationError` with every mistake.
+    name: what mistakes name it by. Raises `ConfigurationError` with every mistake.
     """
     path = Path(name)
     wrong = tuple(differences(dict(values), MeshShape))

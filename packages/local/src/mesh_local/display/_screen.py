@@ -1,6 +1,6 @@
 """The screen of a mesh: how many workloads are ready, what is wrong, and one line a workload.
 
-It fits the terminal: lines that have no room are told as a number, those about trouble last. Wider
+It fits the terminal: lines that have no room are shown as a number, those about trouble last. Wider
 terminals get more columns, and taller ones more lines.
 """
 
@@ -190,13 +190,13 @@ def _cut_rows(rows: list[Text], status: MeshStatus, room: int) -> list[Text]:
     if len(rows) <= room:
         return rows
     heading, *table = rows
-    told = [*zip(status.workloads, table, strict=True)]
-    order = sorted(range(len(told)), key=lambda at: told[at][0].state is WorkloadState.READY)
+    paired = [*zip(status.workloads, table, strict=True)]
+    order = sorted(range(len(paired)), key=lambda at: paired[at][0].state is WorkloadState.READY)
     kept = sorted(order[: room - 2])
-    left = [told[at][0] for at in range(len(told)) if at not in set(kept)]
+    left = [paired[at][0] for at in range(len(paired)) if at not in set(kept)]
     ready = sum(each.state is WorkloadState.READY for each in left)
     words = "all ready" if ready == len(left) else f"{ready} of them ready"
-    return [heading, *(told[at][1] for at in kept), Text(f"… {len(left)} more, {words}", _QUIET)]
+    return [heading, *(paired[at][1] for at in kept), Text(f"… {len(left)} more, {words}", _QUIET)]
 
 
 def _foot(status: MeshStatus, now: datetime, width: int) -> Iterator[Text]:

@@ -1,7 +1,7 @@
 """Follows the mesh file while the mesh runs: each new content is applied, the newest last.
 
 The file is watched before it is read, so that no change is lost; of several changes in a short
-time the last one counts. A content that can't be applied is told until there is one that can, and
+time the last one counts. A content that can't be applied is reported until one can, and
 tried again: the reason may be elsewhere, such as a program that is not there yet.
 """
 

@@ -15,7 +15,7 @@ from mesh_local.observation._envoy_clusters import INBOUND, fetch_endpoint_use
 
 log = logging.getLogger("mesh_local")
 
-TOLD_WITHIN_S = 5.0
+OUT_OF_SERVICE_WITHIN_S = 5.0
 _POLL_S = 0.05
 
 
@@ -26,7 +26,7 @@ async def until_out_of_service(
     await _wait(
         lambda: is_out_of_service(plan, instance),
         give_up=give_up,
-        timeout_s=TOLD_WITHIN_S,
+        timeout_s=OUT_OF_SERVICE_WITHIN_S,
         otherwise="not every proxy knows that a replica leaves",
         instance=instance,
     )

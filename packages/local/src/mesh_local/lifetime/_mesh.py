@@ -78,7 +78,7 @@ async def running_mesh(
     environ: Mapping[str, str] | None = None,
     kill_now: asyncio.Event | None = None,
     allow_unsupported: bool = False,
-    judge: Callable[[Findings], None] = refuse_problems,
+    on_findings: Callable[[Findings], None] = refuse_problems,
 ) -> AsyncIterator[RunningMesh]:
     """Run a mesh for as long as the block lasts; the control plane is ready when it begins.
 
@@ -86,7 +86,7 @@ async def running_mesh(
     environ: the environment to give on; this process's own by default.
     kill_now: once set, stopping means killing.
     allow_unsupported: accept configuration that Istio has and this mesh does not have yet.
-    judge: called before anything starts, with what is wrong; raises what keeps the mesh from it.
+    on_findings: called before the start with what is wrong; raises what keeps the mesh from it.
 
     Stopping takes the file's `drain` and 15 s more at most; what still runs then is killed.
 
@@ -100,7 +100,7 @@ async def running_mesh(
         environ=environ,
         kill_now=kill_now,
         allow_unsupported=allow_unsupported,
-        judge=judge,
+        on_findings=on_findings,
     ) as (mesh, _):
         yield mesh
 
@@ -114,13 +114,13 @@ async def editable_mesh(
     environ: Mapping[str, str] | None = None,
     kill_now: asyncio.Event | None = None,
     allow_unsupported: bool = False,
-    judge: Callable[[Findings], None] = refuse_problems,
+    on_findings: Callable[[Findings], None] = refuse_problems,
 ) -> AsyncIterator[tuple[RunningMesh, Replicas]]:
     """Run a mesh as `running_mesh` does, with the means to change it while it runs."""
     environ = os.environ if environ is None else environ
     kill_now = kill_now or asyncio.Event()
     issuer = TokenIssuer(state.tokens, JWT_ISSUER)
-    judge(all_findings(plan, environ, allow_unsupported=allow_unsupported))
+    on_findings(all_findings(plan, environ, allow_unsupported=allow_unsupported))
     wanted = replica_plans(plan, state, environ)
     write_everything(plan, state, issuer)
     async with AsyncExitStack() as stack:

@@ -59,7 +59,7 @@ async def run_check(check: CheckPlan, mesh: MeshPlan) -> CheckResult:
         )
     except NoAnswer as error:
         refusal = str(error)
-    failures = judge(check.check.expect, answer, refusal)
+    failures = unmet(check.check.expect, answer, refusal)
     if failures and (answer is None or answer.status == UNREACHED):
         failures += _missing(check, mesh)
     return CheckResult(
@@ -96,7 +96,7 @@ def _route(check: CheckPlan, mesh: MeshPlan) -> tuple[str, int, str]:
     return source.addresses.outbound, mesh.file.mesh.http_proxy_port, request.url
 
 
-def judge(expect: Expectation, answer: Answer | None, refusal: str | None) -> list[str]:
+def unmet(expect: Expectation, answer: Answer | None, refusal: str | None) -> list[str]:
     """Return a sentence for everything that is not as expected."""
     if answer is None:
         return [] if expect.refused else [f"expected an answer, but the request failed: {refusal}"]

@@ -117,15 +117,15 @@ def check_mesh(plan: MeshPlan, *, allow_unsupported: bool = False) -> Findings:
             config, mesh_config=mesh_config, allow_unsupported=allow_unsupported
         )
 
-        def told(problems: Iterable[object]) -> tuple[str, ...]:
+        def texts(problems: Iterable[object]) -> tuple[str, ...]:
             return tuple(places.with_user_places(str(each)) for each in problems)
 
         return Findings(
-            problems=told(checked.problems),
-            unreachable=told(checked.unreachable),
-            notes=told(checked.notes),
-            warnings=told(checked.warnings),
-            missing=told(checked.missing),
+            problems=texts(checked.problems),
+            unreachable=texts(checked.unreachable),
+            notes=texts(checked.notes),
+            warnings=texts(checked.warnings),
+            missing=texts(checked.missing),
         )
 
 

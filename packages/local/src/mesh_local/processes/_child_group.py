@@ -12,7 +12,7 @@ from mesh_local.processes._task_group import tasks_beside
 
 
 class ChildGroup:
-    """Processes that stop together; made by `child_group`."""
+    """Processes that stop together; created by `child_group`."""
 
     def __init__(
         self, tasks: asyncio.TaskGroup, *, on_exit: OnExit, kill_now: asyncio.Event, guard: Guard

@@ -118,7 +118,7 @@ def document_files(file: MeshFile) -> tuple[Path, ...]:
     """Return the file of each of the documents in `config`.
 
     Its name is the object's own, so that a document keeps its file when others come and go before
-    it; one that is not named well is told by its number.
+    it; one that is not named well is named by its number.
     """
     names: dict[str, None] = {}
     for index, document in enumerate(file.config):

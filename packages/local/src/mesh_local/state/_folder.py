@@ -83,7 +83,7 @@ def default_state_folder(file: Path) -> Path:
 def opened(path: Path) -> Iterator[StateFolder]:
     """Make the folder, lock it against other runs, and remove old logs and generated files.
 
-    Raises `StateError` when the folder can't be made, others could write it, or another run has it.
+    Raises `StateError` when the folder can't be created, others could write it, or it is in use.
     """
     folder = StateFolder(path.absolute())
     try:

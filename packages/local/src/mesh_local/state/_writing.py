@@ -16,7 +16,7 @@ from mesh_local.state._tokens import write_tokens
 
 def write_everything(plan: MeshPlan, state: StateFolder, issuer: TokenIssuer) -> None:
     """Write the generated configuration, keys and tokens; raises `StateError`."""
-    with _told_of(state):
+    with _translated_errors(state):
         authority = load_or_create_authority(state.ca, trust_domain=plan.file.mesh.trust_domain)
         issuer.write_jwks(state.jwks)
         write_configuration(plan, config=state.config, mesh_config=state.mesh_config)
@@ -29,7 +29,7 @@ def write_agent_files(instance: Instance, state: StateFolder, issuer: TokenIssue
 
     What an earlier agent of this name has left goes: it may have had another identity.
     """
-    with _told_of(state):
+    with _translated_errors(state):
         directory = state.workload(instance.name)
         if directory.exists():
             remove_shared_memory(directory)
@@ -53,7 +53,7 @@ def _write_agent_files(
 
 
 @contextmanager
-def _told_of(state: StateFolder) -> Iterator[None]:
+def _translated_errors(state: StateFolder) -> Iterator[None]:
     try:
         yield
     except CaError as error:

@@ -14,7 +14,7 @@ from mesh_local._errors import MeshLocalError
 from mesh_local.config._mesh_file import MeshFile, check_mesh_values
 
 Program: TypeAlias = Sequence[str] | Callable[[], object]
-"""The words of a command, or a function that runs until its process is told to stop."""
+"""The words of a command, or a function that runs until its process is asked to stop."""
 
 _RUN_FUNCTION = str(Path(__file__).with_name("_function_process.py"))
 
@@ -104,7 +104,7 @@ def command_of(workload: str, program: Program) -> tuple[list[str], dict[str, st
     Raises `MeshLocalError` if it is a function that another process can't find by its name.
     """
     if callable(program):
-        module, name = _told(workload, program)
+        module, name = _importable_name(workload, program)
         path = os.pathsep.join(each for each in map(os.path.abspath, sys.path) if each)
         return [sys.executable, _RUN_FUNCTION, module, name], {"PYTHONPATH": path}
     if isinstance(program, str):
@@ -114,7 +114,7 @@ def command_of(workload: str, program: Program) -> tuple[list[str], dict[str, st
     return list(program), {}
 
 
-def _told(workload: str, program: Callable[[], object]) -> tuple[str, str]:
+def _importable_name(workload: str, program: Callable[[], object]) -> tuple[str, str]:
     """Return the names of a function and its module, if another process finds it by them."""
     module = getattr(program, "__module__", None)
     name = getattr(program, "__qualname__", None)

@@ -13,7 +13,7 @@ from mesh_local.asking._logs import ENVOY_LINE
 def text_of(mesh: RunningMesh, name: str) -> str:
     """Return all that a process has logged since the mesh started; raises `FaultError`.
 
-    An agent's file has the lines of its Envoy, too: each is told apart by its component.
+    An agent's file has the lines of its Envoy, too: each is known by its component.
     """
     found = []
     for part in parts(mesh, name):
@@ -42,7 +42,7 @@ class LogMarks:
     def written_since(self, *, most_bytes: int) -> Iterator[tuple[str, str]]:
         """Yield the name of each log with something new, and the last of it.
 
-        most_bytes: of each; how much is left out before is told.
+        most_bytes: of each; how much is left out before is named.
         """
         for log, start in self.sizes.items():
             end = _size(log)

@@ -9,33 +9,33 @@ from mesh_local import Fault, FaultError
 from mesh_local.testing.faults._fault import Faults
 
 
-def fault(told: list[str], faults: Faults, *, fails: bool = False) -> Fault:
+def fault(events: list[str], faults: Faults, *, fails: bool = False) -> Fault:
     @asynccontextmanager
     async def make() -> AsyncIterator[None]:
         if fails:
             raise FaultError("it can't be")
-        told.append("begun")
+        events.append("begun")
         yield
-        told.append("ended")
+        events.append("ended")
 
     return Fault("cut", make, faults=faults)
 
 
 async def test_a_fault_is_there_in_its_block() -> None:
-    told, faults = list[str](), Faults()
-    async with fault(told, faults) as begun:
-        assert (told, faults.active) == (["begun"], (begun,))
-    assert (told, faults.active) == (["begun", "ended"], ())
+    events, faults = list[str](), Faults()
+    async with fault(events, faults) as begun:
+        assert (events, faults.active) == (["begun"], (begun,))
+    assert (events, faults.active) == (["begun", "ended"], ())
 
 
 async def test_a_fault_that_is_awaited_stays_until_its_end() -> None:
-    told, faults = list[str](), Faults()
-    begun = await fault(told, faults)
+    events, faults = list[str](), Faults()
+    begun = await fault(events, faults)
     assert await begun is begun
     async with begun:
-        assert told == ["begun"]
+        assert events == ["begun"]
     await begun.end()
-    assert told == ["begun", "ended"]
+    assert events == ["begun", "ended"]
 
 
 async def test_a_fault_that_can_t_be_is_not_there() -> None:

@@ -45,9 +45,11 @@ async def check_grpc(
         raise CheckFailed(f"HTTP status {exchange.status}, this is no gRPC server")
     code = exchange.headers.get(b"grpc-status", b"")
     if code != b"0":
-        told = exchange.headers.get(b"grpc-message", b"").decode("latin-1")
+        detail = exchange.headers.get(b"grpc-message", b"").decode("latin-1")
         name = _EXPLAINED.get(code, quoted(code))
-        raise CheckFailed(f"gRPC status {name}" + (f": {quoted(unquote(told))}" if told else ""))
+        raise CheckFailed(
+            f"gRPC status {name}" + (f": {quoted(unquote(detail))}" if detail else "")
+        )
     status = decode_response(_unframed(bytes(exchange.body)))
     if status != _SERVING:
         raise CheckFailed(f"the service is {_SERVING_STATUS.get(status, str(status))}")

@@ -43,7 +43,7 @@ Headers: TypeAlias = Sequence[tuple[str, str]]
 class Answer:
     """An answer whose head has come.
 
-    framed: the end of the body is told by a length or by chunks, not by the connection's end.
+    framed: the end of the body is given by a length or by chunks, not by the connection's end.
     """
 
     def __init__(

@@ -33,7 +33,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Metric(msgspec.Struct, frozen=True, kw_only=True):
-    """All samples of one name, which is made of letters, digits and underscores.
+    """All samples of one name, which consists of letters, digits and underscores.
 
     text: what the metric means, for people.
     """

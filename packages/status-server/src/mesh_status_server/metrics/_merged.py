@@ -107,7 +107,7 @@ class MergedMetrics:
                 try:
                     await fetch.copy(send, waiting, most_s=most_s)
                 except FetchError as error:
-                    self._failed(fetch.source.kind, fetch.source.name, str(error))
+                    self._on_failure(fetch.source.kind, fetch.source.name, str(error))
             if wanted.is_openmetrics:
                 await send(b"# EOF\n")
 
@@ -117,10 +117,10 @@ class MergedMetrics:
         except Exception as error:
             # The boundary between one source and the others, which are passed on nevertheless.
             log.exception("our own metrics could not be made")
-            self._failed(_OWN, _OWN, repr(error))
+            self._on_failure(_OWN, _OWN, repr(error))
             return b""
 
-    def _failed(self, kind: str, name: str, reason: str) -> None:
+    def _on_failure(self, kind: str, name: str, reason: str) -> None:
         self._failures[kind] += 1
         self._lacking.happened(name, reason=reason, facts={"source": kind, "from": name})
 

@@ -57,15 +57,15 @@ def parse_manifest(body: bytes) -> Mapping[str, object]:
 
 def is_index(manifest: Mapping[str, object], media_type: str) -> bool:
     """Return whether this lists images, one a platform, rather than layers."""
-    told = manifest.get("mediaType") or media_type
-    return told in INDEX_TYPES or (told not in IMAGE_TYPES and "manifests" in manifest)
+    declared = manifest.get("mediaType") or media_type
+    return declared in INDEX_TYPES or (declared not in IMAGE_TYPES and "manifests" in manifest)
 
 
 def image_of_index(index: Mapping[str, object]) -> str:
     """Return the digest of the image to take, in hex; raises ManifestError.
 
     Modules are for no processor, so any image would do: that of Wasm, that of linux/amd64, which
-    builders make if they are not told otherwise, or the first.
+    builders make by default, or the first.
     """
     listed = index.get("manifests")
     if not isinstance(listed, list) or not listed or len(listed) > _MOST_PLATFORMS:

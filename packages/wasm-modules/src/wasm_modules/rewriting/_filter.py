@@ -34,7 +34,7 @@ _STRUCT_TYPE_URL, _STRUCT_VALUE = 1, 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WasmFilter:
-    """A resource with a Wasm filter; made by `read_filter`.
+    """A resource with a Wasm filter; created by `read_filter`.
 
     name: the resource's.
     """

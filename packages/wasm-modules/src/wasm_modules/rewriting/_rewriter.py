@@ -2,7 +2,7 @@
 
 It has the shape of `xds_proxy.Rewriter`. A module that cannot be had in time is replaced by a
 filter that lets all pass or nothing, and is fetched again meanwhile; when it is there, a listener
-is told, to have the resource rewritten once more.
+is notified, to have the resource rewritten once more.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class FilterStatus:
 
 
 class WasmRewriter:
-    """Rewrites Wasm filters; made by `rewriting`."""
+    """Rewrites Wasm filters; created by `rewriting`."""
 
     def __init__(
         self, get: Get, *, counters: Counters, clock: Clock, recovery: Backoff = RECOVERY
@@ -84,12 +84,12 @@ class WasmRewriter:
         files |= {path for _, path in self._ready.values()}
         return frozenset(each for each in files if each is not None)
 
-    def on_recovered(self, told: Recovered) -> None:
-        """Have `told(type_url, name)` called when a module is there that was missing.
+    def on_recovered(self, callback: Recovered) -> None:
+        """Have `callback(type_url, name)` called when a module is there that was missing.
 
         The resource of that name is then to be rewritten once more, and given to Envoy.
         """
-        self._on_recovered = told
+        self._on_recovered = callback
 
     def concerns(self, node: bytes, type_url: str) -> bool:
         """Return whether resources of this type may have Wasm filters."""
@@ -122,13 +122,13 @@ class WasmRewriter:
         except WireError as error:
             # Envoy refuses it with a better reason.
             log.warning("wasm filter cannot be read", extra={"reason": str(error)})
-            self._counters.converted(Conversion.UNMARSHAL_FAILURE, 0.0)
+            self._counters.on_conversion(Conversion.UNMARSHAL_FAILURE, 0.0)
             return None
 
     async def _rewrite(self, wasm: WasmFilter, rewritten: list[bytes], place: int) -> None:
         began = self._clock.monotonic()
         rewritten[place], result = await self._rewritten(wasm)
-        self._counters.converted(result, (self._clock.monotonic() - began) * 1000)
+        self._counters.on_conversion(result, (self._clock.monotonic() - began) * 1000)
 
     async def _rewritten(self, wasm: WasmFilter) -> tuple[bytes, Conversion]:
         remote = wasm.settings.remote
@@ -195,7 +195,7 @@ class WasmRewriter:
             self._recoveries[name] = Recovery(
                 request,
                 get=self._get,
-                recovered=lambda path: self._recovered(name, request, path),
+                recovered=lambda path: self._on_recovery(name, request, path),
                 failed=lambda text: self._still_missing(name, text),
                 backoff=self._backoff,
                 at_once=fetching,
@@ -213,7 +213,7 @@ class WasmRewriter:
                 since=status.since,
             )
 
-    def _recovered(self, name: str, request: ModuleRequest, path: Path) -> None:
+    def _on_recovery(self, name: str, request: ModuleRequest, path: Path) -> None:
         log.info("wasm module is there now", extra={"filter": name})
         del self._recoveries[name]
         self._ready[name] = (request, path)

@@ -11,7 +11,7 @@ class Remote:
     """The remote module of a filter.
 
     url: empty if none is named.
-    timeout_s: None: not told.
+    timeout_s: None: not given.
     """
 
     url: str

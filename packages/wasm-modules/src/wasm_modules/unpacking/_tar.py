@@ -115,10 +115,10 @@ class Tar:
 
     def _entry(self, header: _Header, extension: _Extension) -> Iterator[Entry]:
         size = header.size
-        if (told := extension.size) is not None:
-            if not (told.isascii() and told.isdigit() and len(told) < 20):
+        if (size_text := extension.size) is not None:
+            if not (size_text.isascii() and size_text.isdigit() and len(size_text) < 20):
                 raise NoArchive("the archive has an entry without a size")
-            size = int(told)
+            size = int(size_text)
         regular = header.kind in _REGULAR and not extension.sparse
         self._left = size
         name = header.name if extension.path is None else extension.path

@@ -1,6 +1,6 @@
 """The responses that rewriters have changed, as the control plane sent them.
 
-A rewriter may have made the best of what it had, such as a filter in place of a module that could
+A rewriter may have got the best of what it had, such as a filter in place of a module that could
 not be fetched, and be able to do better later, when the control plane has nothing to say.
 """
 

@@ -61,7 +61,7 @@ _REMEDIES = {
 
 
 class SavedConfiguration:
-    """The saved configuration of one Envoy; made by `saving`. For one event loop."""
+    """The saved configuration of one Envoy; created by `saving`. For one event loop."""
 
     def __init__(self, config: SavedConfig, control_planes: tuple[str, ...], clock: Clock) -> None:
         self._config = config

@@ -105,7 +105,7 @@ class Feeding:
     """Gives one Envoy what is saved; for one stream.
 
     node: returns Envoy's serialised node. subscription: returns the names that Envoy asks for of a
-        type, None for all. put: takes a response to Envoy; the next one is made when it returns.
+        type, None for all. put: takes a response to Envoy; the next is generated when it returns.
     """
 
     def __init__(
@@ -137,10 +137,10 @@ class Feeding:
         self._settled.set()
         self.current_at: datetime | None = None
         """Until when it was current what Envoy got; None if it got nothing."""
-        self.told_less = False
+        self.upstream_lacks_saved = False
         """The upstream stream was opened before Envoy had what it has now of the saved."""
 
-    # Told by the stream
+    # Called by the stream
 
     def on_request(self, type_url: str, *, names_versions: bool) -> None:
         """Envoy has asked for a type. names_versions: it says that it has some of it."""
@@ -156,9 +156,9 @@ class Feeding:
         self._wake.set()
 
     def on_upstream_open(self) -> None:
-        """There is an upstream stream, which has been told what Envoy asks for and has."""
+        """There is an upstream stream, which has been sent what Envoy asks for and has."""
         self._opened_at = self._stale.clock.monotonic()
-        self.told_less = False
+        self.upstream_lacks_saved = False
         self._wake.set()
 
     def on_upstream_answer(self) -> None:
@@ -307,7 +307,9 @@ class Feeding:
         known.had |= response.names
         known.is_stale = True
         # In state of the world, a response of the control plane's has all that there is.
-        self.told_less = self._dialect.resources_are_wrapped and self._opened_at is not None
+        self.upstream_lacks_saved = (
+            self._dialect.resources_are_wrapped and self._opened_at is not None
+        )
         self._unanswered += 1
         self._settled.clear()
         if response.missing:

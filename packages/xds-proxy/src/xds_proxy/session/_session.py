@@ -1,7 +1,7 @@
 """One stream of Envoy across the upstream streams that serve it, one after the other.
 
 The session knows what Envoy subscribed to, what it has and what it has not answered yet, so that
-the next upstream stream can be told. Control planes number nonces from 1 on each stream; a nonce of
+the next upstream stream can be sent. Control planes number nonces from 1 on each stream; a nonce of
 an earlier upstream stream never reaches a later one. With a single upstream stream, every message
 passes as it is.
 """
@@ -305,7 +305,7 @@ class Session:
     def _comes_again(self, sent: Sent) -> bool:
         """Return whether the upstream stream sends again what Envoy refuses of an earlier one's.
 
-        It was not told that Envoy has it. A resource that is gone meanwhile does not come again,
+        It was not sent that Envoy has it. A resource that is gone meanwhile does not come again,
         and in delta its removal does not either, so the refusal would be in force for ever.
         """
         return self.dialect is DELTA and self.is_open and abs(sent.generation) != self.generation

@@ -33,7 +33,7 @@ class ResponseQueue:
             raise
 
     async def put_parts(self, parts: PartsOf) -> None:
-        """Keep a place for parts, which are made when it is their turn."""
+        """Keep a place for parts, which are built when it is their turn."""
         await self._queue.put(parts)
 
     async def put_end(self, end: End) -> None:

@@ -1,6 +1,6 @@
 """One stream of Envoy's: it reads requests, and takes responses from one upstream stream at a time.
 
-Upstream streams come and go meanwhile; the session knows what each of them has to be told. Envoy's
+Upstream streams come and go meanwhile; the session knows what each of them has to be sent. Envoy's
 requests are always read, and back-pressure to the control plane comes through HTTP/2 flow control.
 """
 
@@ -205,7 +205,7 @@ class Stream:
         """Relay messages to and from an upstream stream until that ends; returns how."""
         if self._feeding is not None:
             await self._feeding.wait_settled()
-        await self._answers.wait_settled()  # the new stream is told what Envoy has
+        await self._answers.wait_settled()  # the new stream is sent what Envoy has
         on_the_way = await names_on_the_way(self._dialect, self._on_the_way())
         subscriptions = self.session.on_upstream_open(on_the_way)
         upstream = self._upstream = UpstreamStream(
@@ -272,7 +272,7 @@ class Stream:
 
     async def take(self, upstream: UpstreamStream, response: bytes, peeked: Response) -> None:
         """Take a response from an upstream stream. Raises WireError."""
-        if self._feeding is not None and self._feeding.told_less:
+        if self._feeding is not None and self._feeding.upstream_lacks_saved:
             # This stream takes Envoy for one that has nothing: it would not say what is gone.
             upstream.begin_anew()
         elif self._own.concerns(peeked.type_url):

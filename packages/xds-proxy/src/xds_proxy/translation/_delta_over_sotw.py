@@ -104,7 +104,7 @@ class _Subscription:
                 self.new.discard(name)
                 self.asked.discard(name)
                 if self.wildcard:
-                    # Envoy has dropped it, and is to be told whether it still exists.
+                    # Envoy has dropped it, and is to be sent whether it still exists.
                     self.send_again(name)
         for name in subscribe:
             if name == WILDCARD:

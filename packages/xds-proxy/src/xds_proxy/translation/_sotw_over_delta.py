@@ -1,6 +1,6 @@
 """Envoy asks for the state of the world, and the control plane speaks delta.
 
-A request names all that Envoy wants, so the control plane is told what that adds and what it takes
+A request names all that Envoy wants, so the control plane is sent what that adds and what it takes
 away. A response of a type whose state-of-the-world responses are complete (clusters, listeners, and
 any type that Envoy wants all of) is put together from all resources there are: the bytes of those
 are kept. Of other types only the changed resources are passed on, which this dialect allows; that
@@ -59,7 +59,7 @@ class _Subscription:
     unanswered: the responses that Envoy got and has not answered, the oldest first: the nonce that
         it knows, and the control plane's, which may have given none.
     kept: resources by name; all of a type that is complete in each response, otherwise those that
-        have a time to live, as Envoy can't be told of a longer one without them.
+        have a time to live, as Envoy can't be sent a longer one without them.
     """
 
     __slots__ = (

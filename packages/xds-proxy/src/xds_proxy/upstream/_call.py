@@ -14,7 +14,7 @@ from xds_proxy.upstream._refusal import refusal
 
 
 class Outcome(Protocol):
-    """Told how a stream goes."""
+    """Called with how a stream goes."""
 
     def on_answer(self) -> None:
         """The first response has come."""
@@ -71,7 +71,7 @@ class ControlPlaneCall:
         self._asked = False
         self._answered_at: float | None = None
         self._given_up: _GivenUp | None = None
-        self._told_end = False
+        self._end_reported = False
         self.failure: str | None = None
         self.ended_with: Status | None = None
         """The status that it ended with from above; None before that, and if it did not."""
@@ -143,8 +143,8 @@ class ControlPlaneCall:
 
     def reject(self, failure: str) -> None:
         """Count this stream as failed, for what comes on it or does not go; its block ends next."""
-        if not self._told_end:
-            self._told_end = True
+        if not self._end_reported:
+            self._end_reported = True
             self._stop_waiting()
             self.failure = failure
             code = grpc.StatusCode.UNAVAILABLE
@@ -190,10 +190,10 @@ class ControlPlaneCall:
         self._outcome.on_answer()
 
     def _on_end(self, code: grpc.StatusCode, details: str) -> None:
-        if self._told_end:
+        if self._end_reported:
             return
         self.ended_with = Status(code, details)
-        self._told_end = True
+        self._end_reported = True
         self._stop_waiting()
         lasted_s = 0.0
         if self._given_up is not None:

@@ -51,7 +51,7 @@ _REFUSALS = frozenset({grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSI
 
 
 class ControlPlanes:
-    """Opens streams to the control planes; made by `control_planes`."""
+    """Opens streams to the control planes; created by `control_planes`."""
 
     def __init__(
         self,

@@ -18,7 +18,7 @@ _SIZES = (1e3, 1e4, 1e5, 1e6, 4e6, 1e7, 4e7)
 class Count(Collector):
     """A count whose name has no `_total` at its end, which the library's own counters insist on.
 
-    Dashboards made for Istio ask for the names without.
+    Dashboards written for Istio ask for the names without.
     """
 
     def __init__(self, name: str, meaning: str, label: str | None = None) -> None:

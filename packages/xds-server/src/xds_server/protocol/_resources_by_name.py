@@ -49,7 +49,7 @@ class _Part(NamedTuple):
 
 
 class ResourcesByName(dict[str, Resource]):
-    """Resources by name; never changed once it is made, as streams share it.
+    """Resources by name; never changed once it is built, as streams share it.
 
     `endpoints` are the names of the endpoints that these refer to, if these are clusters and were
     looked at; `_references` reads them. `sotw_body` are the bytes of these, if a stream was sent

@@ -12,7 +12,7 @@ from xds_server.protocol._resource import Resource
 class Response:
     """A response ready to be written.
 
-    `resources` are those it brings, by name, and `removed` the names that a delta client is told
+    `resources` are those it brings, by name, and `removed` the names that a delta client is sent
     are gone. A delta response that only keeps resources from expiring brings them without their
     bodies. Many streams share one mapping, so it must not be changed.
 

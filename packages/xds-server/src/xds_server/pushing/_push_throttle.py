@@ -1,6 +1,6 @@
 """How many clients are written to at once.
 
-The limit bounds the memory of a push to clients that read: their responses are not all made at
+The limit bounds the memory of a push to clients that read: their responses are not all generated at
 once. Clients that do not read must not hold up the others: when no client with a permit reads
 anything for a while, the next clients get permits.
 """

@@ -1,1 +1,1 @@
-"""Where resources come from: the interface of a generator, and ready-made generators."""
+"""Where resources come from: the interface of a generator, and ready-to-use generators."""

@@ -292,7 +292,7 @@ class Connection(Generic[C]):
         return True
 
     def _take_in(self, request: SotwRequest | DeltaRequest) -> tuple[Query, ...] | None:
-        """Take in a request; return the queries to answer now, None if no answer may be made."""
+        """Take in a request; return the queries to answer now, None if no answer may be sent."""
         self._server.observer.on_request(self.client, request)
         if self._questions.take(request):
             return None
@@ -368,7 +368,7 @@ class Connection(Generic[C]):
         log_response(response, client=self.client.id)
 
     def _must_catch_up(self, queries: tuple[Query, ...]) -> bool:
-        """Return whether answers made now might refer to resources that the client lacks yet."""
+        """Return whether answers generated now might refer to resources the client lacks yet."""
         if all(self._state.can_answer(query) for query in queries):
             return False
         return self._is_behind(self, pushing=self._push.has_begun_given)

@@ -45,7 +45,7 @@ class TlsListener:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnixListener:
-    """A Unix socket. Its directory is made with mode 0700 if it is not there.
+    """A Unix socket. Its directory is created with mode 0700 if it is not there.
 
     `allow` chooses the processes that are served, of those that `mode` lets connect; None: all.
     `listening` is a socket that listens there already: the caller closes it, and `mode` is

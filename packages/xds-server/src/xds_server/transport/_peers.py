@@ -14,7 +14,7 @@ R = TypeVar("R")
 
 
 def peer_of(context: grpc.aio.ServicerContext[Q, R]) -> Peer:
-    """Return the peer that made a call, for further services on the same listeners."""
+    """Return the peer that opened a call, for further services on the same listeners."""
     address = context.peer()
     metadata = {
         key: value for key, value in context.invocation_metadata() or () if isinstance(value, str)

@@ -46,9 +46,9 @@ async def test_a_client_that_flaps_all_day_has_a_line_an_hour(clients: Clients) 
     for _ in range(24 * 3600 // 20):
         await clients.stream("a", lasts_s=10.0)
         await clients.clock.advance(10.0)
-    told = clients.lines()
-    assert told.pop("client reconnecting, repeatedly") in range(24, 31)
-    assert told == {"client connected": 3, "client disconnected": 3, "client reconnecting": 1}
+    counts = clients.lines()
+    assert counts.pop("client reconnecting, repeatedly") in range(24, 31)
+    assert counts == {"client connected": 3, "client disconnected": 3, "client reconnecting": 1}
 
 
 async def test_a_client_that_stays_has_lines_again(clients: Clients) -> None:
@@ -56,12 +56,12 @@ async def test_a_client_that_stays_has_lines_again(clients: Clients) -> None:
         await clients.stream("a")
     clients.lines()
 
-    await clients.stream("a", lasts_s=3600.0)  # the last of the seven that are told as a number
-    told = clients.lines()
-    assert told["client disconnected"] == 1
+    await clients.stream("a", lasts_s=3600.0)  # the last of the seven that are logged as a number
+    counts = clients.lines()
+    assert counts["client disconnected"] == 1
     await clients.stream("a")
-    told += clients.lines()
-    assert (told["client reconnecting, no longer"], told["client connected"]) == (1, 1)
+    counts += clients.lines()
+    assert (counts["client reconnecting, no longer"], counts["client connected"]) == (1, 1)
 
 
 async def test_streams_far_apart_or_at_once_are_no_repeats(clients: Clients) -> None:
@@ -98,5 +98,5 @@ async def test_a_servers_client_that_flaps_has_few_lines(
                 await SotwClient(wire, node_id="restless").subscribe(CLUSTER)
                 async with in_memory(server) as other:
                     await SotwClient(other, node_id="steady").subscribe(CLUSTER)
-    told = Counter(each.getMessage() for each in caplog.records)
-    assert told == {"client connected": 6, "client disconnected": 6, "client reconnecting": 2}
+    counts = Counter(each.getMessage() for each in caplog.records)
+    assert counts == {"client connected": 6, "client disconnected": 6, "client reconnecting": 2}

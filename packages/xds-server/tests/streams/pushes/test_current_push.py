@@ -63,7 +63,7 @@ def test_a_push_is_due_when_it_is_given_and_over_when_all_was_sent() -> None:
     assert push.last.status().reasons == ("test",)
 
 
-def test_deferred_queries_make_a_push_of_its_own_that_is_not_told_as_the_last() -> None:
+def test_deferred_queries_make_a_push_of_its_own_that_is_not_reported_as_the_last() -> None:
     push = CurrentPush()
     assert push.is_due(has_deferred=True)
 

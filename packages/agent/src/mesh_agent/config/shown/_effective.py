@@ -10,7 +10,7 @@ from typing import NamedTuple
 from msgspec.structs import fields
 
 from envoy_supervisor import JSON
-from istio_settings import ProxyConfig, Settings, Told
+from istio_settings import ProxyConfig, Settings, SettingWithoutEffect
 from mesh_agent.config._flags import Flags
 from mesh_configfile import spell_duration
 
@@ -73,7 +73,7 @@ class EffectiveConfig(NamedTuple):
     """
 
     sections: Mapping[str, tuple[Entry, ...]]
-    told: tuple[Told, ...]
+    without_effect: tuple[SettingWithoutEffect, ...]
     directory: Path
 
     def as_json(self) -> dict[str, JSON]:
@@ -86,7 +86,7 @@ class EffectiveConfig(NamedTuple):
             section: {each.name: {"value": each.value, "from": each.origin} for each in entries}
             for section, entries in self.sections.items()
         }
-        described["without_effect"] = {each.setting: each.reason for each in self.told}
+        described["without_effect"] = {each.setting: each.reason for each in self.without_effect}
         described["process"] = {"directory": str(self.directory), "user": os.geteuid()}
         return described
 
@@ -104,9 +104,11 @@ class EffectiveConfig(NamedTuple):
             lines += [
                 f"  {_key(each.name)}: {_flow(each.value)}  # {each.origin}" for each in entries
             ]
-        if self.told:
+        if self.without_effect:
             lines.append("without_effect:")
-            lines += [f"  {_key(each.setting)}: {_flow(each.reason)}" for each in self.told]
+            lines += [
+                f"  {_key(each.setting)}: {_flow(each.reason)}" for each in self.without_effect
+            ]
         return "\n".join(lines)
 
 
@@ -116,12 +118,12 @@ def effective_config(
     flags: Flags,
     proxy: ProxyConfig,
     results: Mapping[str, tuple[JSON, str]],
-    told: tuple[Told, ...],
+    without_effect: tuple[SettingWithoutEffect, ...],
     directory: Path,
 ) -> EffectiveConfig:
     """Return the configuration as it counts.
 
-    results: values that several settings together make, and what they are made of.
+    results: values that several settings together make, and what they come from.
     """
     return EffectiveConfig(
         sections={
@@ -130,7 +132,7 @@ def effective_config(
             "proxyConfig": tuple(_proxy_config(proxy)),
             _RESULTS: tuple(Entry(name, *entry) for name, entry in results.items()),
         },
-        told=told,
+        without_effect=without_effect,
         directory=directory,
     )
 

@@ -18,7 +18,7 @@ def results(
     authority: certclient.IstioCaConfig | None,
     files: certclient.FilesConfig | None,
 ) -> Mapping[str, tuple[JSON, str]]:
-    """Return each value, and the settings that it is made of."""
+    """Return each value, and the settings that it comes from."""
     found: dict[str, tuple[JSON, str]] = {
         "node_id": (identity.node_id, "type, INSTANCE_IP, POD_NAME, POD_NAMESPACE, --domain"),
         "spiffe_id": (str(spiffe_id), "TRUST_DOMAIN, POD_NAMESPACE, SERVICE_ACCOUNT"),

@@ -3,15 +3,15 @@
 Source: istio.mesh.v1alpha1.ProxyConfig and MeshConfig.
 """
 
-from istio_settings import TOLD, Setting
+from istio_settings import NO_EFFECT, Setting
 
 WITHOUT_EFFECT = (
-    Setting("availabilityZone", TOLD, "the label topology.istio.io/locality names the zone"),
-    Setting("caCertificatesPem", TOLD, "further roots come from the control plane's stream"),
-    Setting("fileFlushMinSizeKb", TOLD, "Envoy's own size is used"),
-    Setting("privateKeyProvider", TOLD, "Envoy works with the workload's key itself"),
-    Setting("statNameLength", TOLD, "Envoy's names have no limit", silent=("189",)),
-    Setting("statsCompression", TOLD, "metrics are served as they are", silent=("false",)),
+    Setting("availabilityZone", NO_EFFECT, "the label topology.istio.io/locality names the zone"),
+    Setting("caCertificatesPem", NO_EFFECT, "further roots come from the control plane's stream"),
+    Setting("fileFlushMinSizeKb", NO_EFFECT, "Envoy's own size is used"),
+    Setting("privateKeyProvider", NO_EFFECT, "Envoy works with the workload's key itself"),
+    Setting("statNameLength", NO_EFFECT, "Envoy's names have no limit", silent=("189",)),
+    Setting("statsCompression", NO_EFFECT, "metrics are served as they are", silent=("false",)),
 )
 """Fields of ProxyConfig that are accepted and have no effect."""
 

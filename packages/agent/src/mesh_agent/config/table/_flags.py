@@ -1,6 +1,6 @@
 """The flags of `pilot-agent proxy`, of release 1.4 to today, and ours; how each counts."""
 
-from istio_settings import HONOURED, TOLD, Setting
+from istio_settings import HONOURED, NO_EFFECT, Setting
 
 _FORMER = "Istio's agent has not had it since 1.6: "
 _FIELD = _FORMER + "set {} in ProxyConfig instead"
@@ -16,7 +16,7 @@ ROOT = (
     Setting("--log_rotate_max_age", HONOURED, "days that such files are kept"),
     Setting("--log_rotate_max_backups", HONOURED, "how many of them are kept"),
     Setting("--log_rotate_max_size", HONOURED, "bytes, above which it is moved aside"),
-    Setting("--vklog", TOLD, "the agent has no Kubernetes client", silent=("0",)),
+    Setting("--vklog", NO_EFFECT, "the agent has no Kubernetes client", silent=("0",)),
 )
 
 PROXY = (
@@ -36,7 +36,7 @@ PROXY = (
     Setting("--outlierLogPath", HONOURED, "the file for outlier detection's events"),
     Setting(
         "--profiling",
-        TOLD,
+        NO_EFFECT,
         "the status port serves no profiles",
         silent=("false",),
         boolean=True,
@@ -46,42 +46,42 @@ PROXY = (
 )
 
 FORMER = (
-    Setting("--serviceregistry", TOLD, _GONE.format("registries are the control plane's")),
-    Setting("--ip", TOLD, _FORMER + "set INSTANCE_IP instead"),
-    Setting("--id", TOLD, _FORMER + "set POD_NAME and POD_NAMESPACE instead"),
-    Setting("--trust-domain", TOLD, _FORMER + "set TRUST_DOMAIN instead"),
-    Setting("--pilotIdentity", TOLD, _FORMER + "set ISTIOD_SAN instead"),
-    Setting("--mixerIdentity", TOLD, _GONE.format("there is no Mixer")),
-    Setting("--statusPort", TOLD, _FIELD.format("statusPort")),
-    Setting("--applicationPorts", TOLD, _GONE.format("readiness does not ask for ports")),
-    Setting("--configPath", TOLD, _FIELD.format("configPath")),
-    Setting("--binaryPath", TOLD, _FIELD.format("binaryPath")),
-    Setting("--drainDuration", TOLD, _FIELD.format("drainDuration")),
-    Setting("--parentShutdownDuration", TOLD, _FIELD.format("parentShutdownDuration")),
-    Setting("--discoveryAddress", TOLD, _FIELD.format("discoveryAddress")),
-    Setting("--zipkinAddress", TOLD, _FIELD.format("tracing.zipkin.address")),
-    Setting("--lightstepAddress", TOLD, _FIELD.format("tracing")),
-    Setting("--lightstepAccessToken", TOLD, _FIELD.format("tracing")),
-    Setting("--lightstepSecure", TOLD, _FIELD.format("tracing"), boolean=True),
-    Setting("--lightstepCacertPath", TOLD, _FIELD.format("tracing")),
-    Setting("--datadogAgentAddress", TOLD, _FIELD.format("tracing.datadog.address")),
-    Setting("--connectTimeout", TOLD, _GONE.format("the control plane sets timeouts")),
-    Setting("--statsdUdpAddress", TOLD, _FIELD.format("statsdUdpAddress")),
-    Setting("--envoyMetricsService", TOLD, _FIELD.format("envoyMetricsService")),
-    Setting("--envoyAccessLogService", TOLD, _FIELD.format("envoyAccessLogService")),
-    Setting("--proxyAdminPort", TOLD, _FIELD.format("proxyAdminPort")),
-    Setting("--controlPlaneAuthPolicy", TOLD, _FIELD.format("controlPlaneAuthPolicy")),
-    Setting("--customConfigFile", TOLD, _FIELD.format("customConfigFile")),
-    Setting("--dnsRefreshRate", TOLD, _GONE.format("the control plane sets it")),
+    Setting("--serviceregistry", NO_EFFECT, _GONE.format("registries are the control plane's")),
+    Setting("--ip", NO_EFFECT, _FORMER + "set INSTANCE_IP instead"),
+    Setting("--id", NO_EFFECT, _FORMER + "set POD_NAME and POD_NAMESPACE instead"),
+    Setting("--trust-domain", NO_EFFECT, _FORMER + "set TRUST_DOMAIN instead"),
+    Setting("--pilotIdentity", NO_EFFECT, _FORMER + "set ISTIOD_SAN instead"),
+    Setting("--mixerIdentity", NO_EFFECT, _GONE.format("there is no Mixer")),
+    Setting("--statusPort", NO_EFFECT, _FIELD.format("statusPort")),
+    Setting("--applicationPorts", NO_EFFECT, _GONE.format("readiness does not ask for ports")),
+    Setting("--configPath", NO_EFFECT, _FIELD.format("configPath")),
+    Setting("--binaryPath", NO_EFFECT, _FIELD.format("binaryPath")),
+    Setting("--drainDuration", NO_EFFECT, _FIELD.format("drainDuration")),
+    Setting("--parentShutdownDuration", NO_EFFECT, _FIELD.format("parentShutdownDuration")),
+    Setting("--discoveryAddress", NO_EFFECT, _FIELD.format("discoveryAddress")),
+    Setting("--zipkinAddress", NO_EFFECT, _FIELD.format("tracing.zipkin.address")),
+    Setting("--lightstepAddress", NO_EFFECT, _FIELD.format("tracing")),
+    Setting("--lightstepAccessToken", NO_EFFECT, _FIELD.format("tracing")),
+    Setting("--lightstepSecure", NO_EFFECT, _FIELD.format("tracing"), boolean=True),
+    Setting("--lightstepCacertPath", NO_EFFECT, _FIELD.format("tracing")),
+    Setting("--datadogAgentAddress", NO_EFFECT, _FIELD.format("tracing.datadog.address")),
+    Setting("--connectTimeout", NO_EFFECT, _GONE.format("the control plane sets timeouts")),
+    Setting("--statsdUdpAddress", NO_EFFECT, _FIELD.format("statsdUdpAddress")),
+    Setting("--envoyMetricsService", NO_EFFECT, _FIELD.format("envoyMetricsService")),
+    Setting("--envoyAccessLogService", NO_EFFECT, _FIELD.format("envoyAccessLogService")),
+    Setting("--proxyAdminPort", NO_EFFECT, _FIELD.format("proxyAdminPort")),
+    Setting("--controlPlaneAuthPolicy", NO_EFFECT, _FIELD.format("controlPlaneAuthPolicy")),
+    Setting("--customConfigFile", NO_EFFECT, _FIELD.format("customConfigFile")),
+    Setting("--dnsRefreshRate", NO_EFFECT, _GONE.format("the control plane sets it")),
     Setting(
         "--disableInternalTelemetry",
-        TOLD,
+        NO_EFFECT,
         _GONE.format("the control plane configures telemetry"),
         boolean=True,
     ),
     Setting(
         "--controlPlaneBootstrap",
-        TOLD,
+        NO_EFFECT,
         _GONE.format("the control plane is another program"),
         boolean=True,
     ),

@@ -1,6 +1,6 @@
 """The variables that Istio's agents read, and ours; how each counts."""
 
-from istio_settings import HONOURED, REFUSED, TOLD, Setting
+from istio_settings import HONOURED, NO_EFFECT, REFUSED, Setting
 
 _INJECTION = "it is read by the start script and the rules that capture traffic, not by the agent"
 _KEY_TOKEN = "mount a token, or name a provisioned certificate in PROV_CERT"  # noqa: S105 - a text
@@ -31,7 +31,7 @@ IDENTITY = (
     Setting("GCP_METADATA", HONOURED, "`PROJECT|NUMBER|CLUSTER|ZONE`, in place of asking GCP"),
     Setting("GCP_ZONE", HONOURED, "the zone on GCP, in place of asking"),
     Setting("GKE_CLUSTER_URL", HONOURED, "the cluster's URL on GCP, in PLATFORM_METADATA"),
-    Setting("GCP_QUOTA_PROJECT", TOLD, "the agent calls no service of Google's"),
+    Setting("GCP_QUOTA_PROJECT", NO_EFFECT, "the agent calls no service of Google's"),
     Setting("ISTIO_DUAL_STACK", HONOURED, "Envoy's own listeners listen on IPv6 as well"),
 )
 
@@ -62,7 +62,7 @@ SECURITY = (
     ),
     Setting(
         "JWT_POLICY",
-        TOLD,
+        NO_EFFECT,
         "the token is always the one at ./var/run/secrets/tokens/istio-token",
         silent=("third-party-jwt",),
     ),
@@ -76,7 +76,7 @@ SECURITY = (
     Setting("SECRET_GRACE_PERIOD_RATIO_JITTER", HONOURED, "by how much renewals are spread"),
     Setting(
         "FILE_DEBOUNCE_DURATION",
-        TOLD,
+        NO_EFFECT,
         "a certificate's files are read once they fit each other",
         silent=("100ms",),
     ),
@@ -96,7 +96,7 @@ SECURITY = (
     ),
     Setting(
         "CREDENTIAL_IDENTITY_PROVIDER",
-        TOLD,
+        NO_EFFECT,
         "tokens are not exchanged for the control plane",
         silent=("GoogleComputeEngine",),
     ),
@@ -108,19 +108,19 @@ SECURITY = (
     ),
     Setting(
         "XDS_AUTH_PLAINTEXT",
-        TOLD,
+        NO_EFFECT,
         "the control plane decides whom it believes",
         silent=("false",),
     ),
     Setting(
         "REQUIRE_3P_TOKEN",
-        TOLD,
+        NO_EFFECT,
         "the control plane checks the token's audience",
         silent=("true", "false"),
     ),
     Setting(
         "TOKEN_AUDIENCES",
-        TOLD,
+        NO_EFFECT,
         "the control plane checks the token's audience",
         silent=("istio-ca",),
     ),
@@ -145,7 +145,7 @@ SECURITY = (
 CONFIGURATION = (
     Setting(
         "PROXY_XDS_VIA_AGENT",
-        TOLD,
+        NO_EFFECT,
         "Envoy always gets its configuration through the agent",
         silent=("true",),
     ),
@@ -165,7 +165,7 @@ CONFIGURATION = (
     Setting("PROXY_CONFIG_XDS_AGENT", HONOURED, "whether roots come from the control plane"),
     Setting(
         "BOOTSTRAP_XDS_AGENT",
-        TOLD,
+        NO_EFFECT,
         "the bootstrap is made here; ISTIO_BOOTSTRAP names one of your own",
         silent=("false",),
     ),
@@ -183,20 +183,20 @@ CONFIGURATION = (
     Setting("DISABLE_ENVOY", HONOURED, "an agent for a gRPC application without an Envoy"),
     Setting(
         "GRPC_KEEPALIVE_INTERVAL",
-        TOLD,
+        NO_EFFECT,
         "connections are asked for a sign of life every 30 s, where that is too often less often",
         silent=("30s",),
     ),
     Setting(
         "GRPC_KEEPALIVE_TIMEOUT",
-        TOLD,
+        NO_EFFECT,
         "a connection without a sign of life is given up after 10 s",
         silent=("10s",),
     ),
-    Setting("ISTIO_GPRC_MAXSTREAMS", TOLD, _LIMITS, silent=("100000",)),
+    Setting("ISTIO_GPRC_MAXSTREAMS", NO_EFFECT, _LIMITS, silent=("100000",)),
     Setting(
         "ISTIO_GPRC_MAXRECVMSGSIZE",
-        TOLD,
+        NO_EFFECT,
         "messages of up to 256 MiB are relayed",
         silent=("4194304",),
     ),
@@ -245,7 +245,7 @@ ENVOY = (
     ),
     Setting(
         "HTTP_STRIP_FRAGMENT_FROM_PATH_UNSAFE_IF_DISABLED",
-        TOLD,
+        NO_EFFECT,
         "no Envoy of today has this switch: a fragment never reaches routes and policies",
         silent=("true",),
     ),
@@ -259,14 +259,14 @@ ENVOY = (
     Setting("REWRITE_PROBE_LEGACY_LOCALHOST_DESTINATION", HONOURED, "probes go to localhost"),
     Setting(
         "ENABLE_PROBE_KEEPALIVE_CONNECTIONS",
-        TOLD,
+        NO_EFFECT,
         "each probe of the application has a connection of its own",
         silent=("false",),
     ),
     Setting("ISTIO_ENABLE_HTTP2_PROBING", HONOURED, "whether probes over TLS may use HTTP/2"),
     Setting(
         "ENVOY_USER",
-        TOLD,
+        NO_EFFECT,
         "Envoy runs as the user that the agent runs as",
         silent=("istio-proxy",),
     ),
@@ -274,11 +274,11 @@ ENVOY = (
 
 SURROUNDINGS = (
     *(
-        Setting(name, TOLD, "it bounds a program in Go, which this agent is not", quiet=True)
+        Setting(name, NO_EFFECT, "it bounds a program in Go, which this agent is not", quiet=True)
         for name in ("GOMEMLIMIT", "GOMAXPROCS", "GOGC", "GODEBUG")
     ),
     *(
-        Setting(name, TOLD, _INJECTION, quiet=True)
+        Setting(name, NO_EFFECT, _INJECTION, quiet=True)
         for name in (
             "ISTIO_NAMESPACE",
             "ISTIO_SERVICE",

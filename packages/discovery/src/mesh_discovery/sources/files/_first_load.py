@@ -21,7 +21,7 @@ def first_reading(
 ) -> T:
     """Return the result of `work`, a method of the loader, as long as it makes progress.
 
-    Raises ConfigError with the path at which the loader made none for `patience_s`. The thread that
+    Raises ConfigError with the path at which the loader had none for `patience_s`. The thread that
     hangs there does not hold up the end of the program. While the loader waits for no file system,
     it may take the time that a large configuration takes.
     """
@@ -41,5 +41,5 @@ def first_reading(
         if done:
             return answer.result()
     path = reached[1]
-    told = f"its file system did not answer within {patience_s:g} s, is its mount hanging?"
-    raise ConfigError([Problem(file=str(path), line=1, message=f"can't be read: {told}")])
+    reason = f"its file system did not answer within {patience_s:g} s, is its mount hanging?"
+    raise ConfigError([Problem(file=str(path), line=1, message=f"can't be read: {reason}")])

@@ -1,6 +1,6 @@
 """A directory of YAML files as one snapshot, in which a wrong file has its last good content.
 
-Files that have not changed are neither read nor parsed again, and where it is told which entries of
+Files that have not changed are neither read nor parsed again, and where it knows which entries of
 directories changed, no others are looked at. Nothing here is asynchronous: `load` is called in a
 thread.
 """
@@ -38,7 +38,7 @@ class Load:
     directories: frozenset[Path]
     """Every real directory that holds some of the files: the directories to watch."""
     whole: bool = True
-    """Whether every directory was listed anew, and not only what was told to have changed read."""
+    """Whether every directory was listed anew, and not only what was reported as changed read."""
 
     @property
     def problems(self) -> tuple[Problem, ...]:
@@ -138,33 +138,37 @@ class ConfigLoader:
         changed: the entries of the directories that may have changed since the last load; None:
         any, so that each directory is listed and each file looked at.
         """
-        told = None if changed is None or self._tree is None else self._tree.files_of(changed)
-        if told is None:
+        changed_files = (
+            None if changed is None or self._tree is None else self._tree.files_of(changed)
+        )
+        if changed_files is None:
             whole = True
             self._look_at_all()
         else:
             whole = False
-            self._look_at(told)
+            self._look_at(changed_files)
         self._work()
         unlisted = {each.file: FileContent(problems=(each,)) for each in self._unlisted}
         before = self._served
         self._served = serve_last_good(
-            before, self._seen, now=self._clock(), unlisted=unlisted, changed=told
+            before, self._seen, now=self._clock(), unlisted=unlisted, changed=changed_files
         )
         return Load(
-            snapshot=self._next_snapshot(before, told),
+            snapshot=self._next_snapshot(before, changed_files),
             wrong=tuple(self._served.wrong.values()),
             files=tuple(self._known),
             directories=frozenset(self._tree.watched) if self._tree is not None else frozenset(),
             whole=whole,
         )
 
-    def _next_snapshot(self, before: ServedFiles, told: Mapping[str, bool] | None) -> Snapshot:
+    def _next_snapshot(
+        self, before: ServedFiles, changed_files: Mapping[str, bool] | None
+    ) -> Snapshot:
         """Return the snapshot of what is served; of files that did not change, what it was."""
         served = self._served
-        if told is not None and not (before.wrong or served.wrong):
-            gone = [before.served[path].content for path in told if path in before.served]
-            come = [served.served[path].content for path in told if path in served.served]
+        if changed_files is not None and not (before.wrong or served.wrong):
+            gone = [before.served[path].content for path in changed_files if path in before.served]
+            come = [served.served[path].content for path in changed_files if path in served.served]
             edited = self._snapshots.edited(gone, come)
             if edited is not None:
                 return edited

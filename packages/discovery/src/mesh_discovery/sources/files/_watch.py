@@ -33,7 +33,7 @@ class Change(NamedTuple):
 
 
 class FileChanges:
-    """The changes of the watched files; made by `watching_files`."""
+    """The changes of the watched files; created by `watching_files`."""
 
     def __init__(
         self,

@@ -1,6 +1,6 @@
 """The proxies that are registered as workloads, and the reported health of endpoints.
 
-State without input or output: it is told of streams, reports and the time, and tells whether what
+State without input or output: it is given streams, reports and the time, and tells whether what
 is served is different now. A proxy that connects anew before its grace period is over was never
 away; so a moment without a control plane, or a hot restart, does not take a workload out, and costs
 nothing of what an identity may register.
@@ -35,7 +35,7 @@ class TooManyWorkloadsError(Exception):
 
 @dataclass(slots=True)
 class _Registered:
-    """The streams of a proxy, when it first connected, and its entry once that was made."""
+    """The streams of a proxy, when it first connected, and its entry once that was created."""
 
     registrant: Registrant
     connected_at: float

@@ -41,7 +41,7 @@ class Configuration:
         """Write a file of YAML; returns when every running proxy has accepted what follows.
 
         instead_of: a file that is removed at the same time. `name` must be new: which
-        content of a changed file the control plane has read could not be told. Raises
+        content of a changed file the control plane has read could not be known. Raises
         `ConfigurationError` if they are wrong, in which case they are taken back.
         """
         self._refuse_without_control_plane()

@@ -20,7 +20,7 @@ class Faults:
         """Keep a fault until it ends."""
         self._active.append(fault)
 
-    def ended(self, fault: "Fault") -> None:
+    def on_end(self, fault: "Fault") -> None:
         """Forget a fault."""
         self._active.remove(fault)
 
@@ -62,7 +62,7 @@ class Fault:
         """End it; returns when all is as before. One that has ended already is no mistake."""
         stack, self._stack = self._stack, None
         if stack is not None:
-            self._faults.ended(self)
+            self._faults.on_end(self)
             await stack.aclose()
 
     def __await__(self) -> Generator[object, None, Self]:

@@ -64,7 +64,7 @@ def cut(*, name: str, workload: str, namespace: str, called: Called, mark: str) 
     """Return the EnvoyFilter by which no connection of a workload to a service comes about.
 
     Each is to come from an address that this machine does not have, which the kernel refuses at
-    once. A cluster of other endpoints would have to be made for each port and subset that there is
+    once. A cluster of other endpoints would be needed for each port and subset that there is
     now; this one change holds for those of rules to come, too.
     """
     value = {

@@ -1,1 +1,1 @@
-"""A push to one client: why it is made, the one under way, and what the last one brought."""
+"""A push to one client: why it happens, the one under way, and what the last one brought."""

@@ -18,7 +18,7 @@ _Counts: TypeAlias = tuple[tuple[str, int, int, int], ...]
 
 
 class LastPush(NamedTuple):
-    """The last push to one client; the times of a thousand of them are made plain when asked."""
+    """The last push to one client; the times of a thousand of them are converted when asked."""
 
     reasons: tuple[str, ...]
     at: float

@@ -1,4 +1,4 @@
-"""Why a push is made, in words: for the responses of the push and for the status of clients."""
+"""Why a push happens, in words: for the responses of the push and for the status of clients."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from envoy.config.core.v3.health_check_pb2 import HealthStatus
 
 from documents import document
 from envoy_config import Proxy
-from told import Mesh, service, sidecar
+from pushed_meshes import Mesh, service, sidecar
 
 WEB = "outbound|80||web.a.svc.cluster.local"
 
@@ -39,7 +39,7 @@ def weighted(weight: int, address: str = "10.1.0.1") -> str:
 
 def test_a_new_weight_or_address_is_sent_of_its_cluster_alone(mesh: Mesh, client: Proxy) -> None:
     change = mesh.change(web=weighted(7))
-    assert change.of(client) == {"EDS"}
+    assert change.sent_to(client) == {"EDS"}
     assert change.resources[client] == {f"EDS {WEB}"}
     assert addresses(mesh, client) == [("10.1.0.1", 7)]
     assert mesh.change(web=weighted(7, "10.1.0.9")).resources[client] == {f"EDS {WEB}"}
@@ -51,9 +51,9 @@ def test_the_last_endpoint_goes_and_comes_back(mesh: Mesh, client: Proxy) -> Non
     mesh.change(web=account)
     none = account.replace("{address: 10.1.0.1}", "")
 
-    assert mesh.change(web=none).of(client) == {"EDS"}
+    assert mesh.change(web=none).sent_to(client) == {"EDS"}
     assert addresses(mesh, client) == []
-    assert mesh.change(web=account).of(client) == {"EDS"}
+    assert mesh.change(web=account).sent_to(client) == {"EDS"}
     assert addresses(mesh, client) == [("10.1.0.1", 1)]
 
 
@@ -64,11 +64,11 @@ def test_with_a_service_its_endpoints_are_gone(mesh: Mesh, client: Proxy) -> Non
     assert not [name for name in change.resources[client] if "db" in name]
 
 
-def test_another_account_is_told_to_those_who_check_it_and_the_same_is_not(
+def test_another_account_is_pushed_to_those_who_check_it_and_the_same_is_not(
     mesh: Mesh, client: Proxy
 ) -> None:
     change = mesh.change(web=service("web", "10.1.0.1", "10.1.0.9"))
-    assert change.of(client) == {"EDS"}
+    assert change.sent_to(client) == {"EDS"}
     change = mesh.change(web=service("web", "10.1.0.1", "10.1.0.9", account="other"))
     assert f"CDS {WEB}" in change.resources[client]
 
@@ -126,7 +126,7 @@ def slice_of(*, ready: bool) -> str:
     )
 
 
-def test_an_endpoint_that_is_not_ready_is_told_as_unhealthy_and_comes_back(
+def test_an_endpoint_that_is_not_ready_is_sent_as_unhealthy_and_comes_back(
     mesh: Mesh, client: Proxy
 ) -> None:
     cluster = "outbound|80||k.a.svc.cluster.local"
@@ -140,9 +140,9 @@ def test_an_endpoint_that_is_not_ready_is_told_as_unhealthy_and_comes_back(
 
     mesh.change(k=CLUSTER_SERVICE, k_1=slice_of(ready=True))
     assert set(health().values()) <= {"UNKNOWN", "HEALTHY"}
-    assert mesh.change(k_1=slice_of(ready=False)).of(client) == {"EDS"}
+    assert mesh.change(k_1=slice_of(ready=False)).sent_to(client) == {"EDS"}
     assert health()["10.1.0.1"] == "UNHEALTHY"
-    assert mesh.change(k_1=slice_of(ready=True)).of(client) == {"EDS"}
+    assert mesh.change(k_1=slice_of(ready=True)).sent_to(client) == {"EDS"}
     assert set(health().values()) <= {"UNKNOWN", "HEALTHY"}
 
 
@@ -153,7 +153,7 @@ PASSED_ON = document(
 )
 
 
-def test_an_endpoint_that_takes_no_mutual_tls_is_told_to_those_who_call_all_alike(
+def test_an_endpoint_that_takes_no_mutual_tls_is_pushed_to_those_who_call_all_alike(
     mesh: Mesh,
 ) -> None:
     redirected = sidecar()
@@ -163,5 +163,5 @@ def test_an_endpoint_that_takes_no_mutual_tls_is_told_to_those_who_call_all_alik
         "address: 10.1.0.1", "address: 10.1.0.1, labels: {security.istio.io/tlsMode: disabled}"
     )
 
-    assert mesh.change(web=plain).of(redirected) == {"CDS"}
-    assert mesh.change(web=service("web", "10.1.0.1")).of(redirected) == {"CDS"}
+    assert mesh.change(web=plain).sent_to(redirected) == {"CDS"}
+    assert mesh.change(web=service("web", "10.1.0.1")).sent_to(redirected) == {"CDS"}

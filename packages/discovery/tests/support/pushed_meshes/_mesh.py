@@ -33,16 +33,16 @@ _BY_NAME = {type_urls.ENDPOINT: type_urls.CLUSTER, type_urls.ROUTE: type_urls.LI
 class Change:
     """The types that each proxy was sent something of, and those that it had to be."""
 
-    told: Mapping[Proxy, frozenset[str]]
+    sent: Mapping[Proxy, frozenset[str]]
     smallest: Mapping[Proxy, frozenset[str]]
     push: PushRequest | None
     resources: Mapping[Proxy, frozenset[str]]
     """The names of the resources that each proxy was sent new, changed or gone, with the type."""
 
-    def of(self, proxy: Proxy) -> set[str]:
+    def sent_to(self, proxy: Proxy) -> set[str]:
         """Return the types that a proxy was sent, after they were compared with the smallest."""
-        assert self.told[proxy] == self.smallest[proxy]
-        return set(self.told[proxy])
+        assert self.sent[proxy] == self.smallest[proxy]
+        return set(self.sent[proxy])
 
 
 @dataclass
@@ -52,7 +52,7 @@ class _Connected:
 
 
 class Mesh:
-    """Serves models made of documents, as the control plane does between its files and gRPC."""
+    """Serves models built from documents, as the control plane does between its files and gRPC."""
 
     strict: ClassVar[bool] = False
 
@@ -102,7 +102,7 @@ class Mesh:
         if push is not None:
             self._served.build(push)
         fresh = PushContext(self._model)
-        told: dict[Proxy, frozenset[str]] = {}
+        pushed: dict[Proxy, frozenset[str]] = {}
         smallest: dict[Proxy, frozenset[str]] = {}
         resources: dict[Proxy, frozenset[str]] = {}
         contents: dict[tuple[object, ...], dict[str, Resources]] = {}
@@ -117,7 +117,7 @@ class Mesh:
             if key not in contents:
                 contents[key] = self._all_of(fresh, proxy)
             wanted = contents[key]
-            told[proxy] = sent
+            pushed[proxy] = sent
             resources[proxy] = frozenset(
                 f"{SHORT[url]} {name}"
                 for url in SHORT
@@ -128,7 +128,7 @@ class Mesh:
             )
             for url in SHORT:
                 assert _versions(connected.has[url]) == _versions(wanted[url]), (proxy.id, url)
-        return Change(told, smallest, push, resources)
+        return Change(pushed, smallest, push, resources)
 
     def assignment(self, proxy: Proxy, cluster: str) -> ClusterLoadAssignment:
         """Return the endpoints that a proxy has of a cluster."""

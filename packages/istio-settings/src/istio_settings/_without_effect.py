@@ -1,4 +1,4 @@
-"""Settings that were given and do nothing: each is told with its reason.
+"""Settings that were given and do nothing: each is logged with its reason.
 
 A program has tables of the variables and flags that it knows. What is in a table without effect,
 and what looks as if it were for the program and is in no table, is a line in its log.
@@ -14,7 +14,7 @@ _SERVICE_HOST = "_SERVICE_HOST"
 _NEAREST = 0.8
 
 
-class Told(NamedTuple):
+class SettingWithoutEffect(NamedTuple):
     """A setting without effect, and the reason.
 
     quiet: every pod has it, so that it is not worth a warning.
@@ -40,11 +40,11 @@ class Program(NamedTuple):
     free: tuple[str, ...] = ()
 
 
-def variables_told(
+def variables_without_effect(
     table: Iterable[Setting], environ: Mapping[str, str], program: Program
-) -> tuple[tuple[Told, ...], tuple[str, ...]]:
+) -> tuple[tuple[SettingWithoutEffect, ...], tuple[str, ...]]:
     """Return the variables without effect, and a problem for each value that is refused."""
-    told: list[Told] = []
+    found: list[SettingWithoutEffect] = []
     problems = []
     known = set()
     for setting in table:
@@ -56,7 +56,7 @@ def variables_told(
         if setting.fate == REFUSED:
             problems.append(f"{setting.name}: {value!r} {reason}")
         else:
-            told.append(Told(setting.name, reason, quiet=setting.quiet))
+            found.append(SettingWithoutEffect(setting.name, reason, quiet=setting.quiet))
     unknown = [
         name
         for name in sorted(environ)
@@ -66,19 +66,19 @@ def variables_told(
     ]
     if unknown := _without_service_links(unknown, environ):
         reason = unknown_name("variable", unknown, known, program=program.name)
-        told.append(Told(", ".join(unknown), reason))
-    return tuple(told), tuple(problems)
+        found.append(SettingWithoutEffect(", ".join(unknown), reason))
+    return tuple(found), tuple(problems)
 
 
-def flags_told(
+def flags_without_effect(
     table: Iterable[Setting], passed: Iterable[tuple[str, str]], program: Program
-) -> tuple[tuple[Told, ...], tuple[str, ...]]:
+) -> tuple[tuple[SettingWithoutEffect, ...], tuple[str, ...]]:
     """Return the flags without effect, and a problem for each that is refused.
 
     passed: flags and their values; of one that stands alone, the value is empty.
     """
     by_name = {setting.name: setting for setting in table}
-    told = []
+    found = []
     problems = []
     unknown = []
     for name, value in passed:
@@ -89,11 +89,11 @@ def flags_told(
         elif setting.fate == REFUSED:
             problems.append(f"{name}: {value!r} {setting.reason(value)}")
         else:
-            told.append(Told(name, setting.reason(value), quiet=setting.quiet))
+            found.append(SettingWithoutEffect(name, setting.reason(value), quiet=setting.quiet))
     if unknown := list(dict.fromkeys(unknown)):
         reason = unknown_name("flag", unknown, set(by_name), program=program.name)
-        told.append(Told(", ".join(unknown), reason))
-    return tuple(told), tuple(problems)
+        found.append(SettingWithoutEffect(", ".join(unknown), reason))
+    return tuple(found), tuple(problems)
 
 
 def unknown_name(kind: str, names: Sequence[str], known: Collection[str], *, program: str) -> str:

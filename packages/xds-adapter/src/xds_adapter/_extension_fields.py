@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple, TypeAlias
 
 
-class Place(NamedTuple):
+class ExtensionField(NamedTuple):
     """A field that names an extension: a message with a name and a configuration in an `Any`.
 
     message: its type; empty for an entry of a map from names to `Any`s.
@@ -34,8 +34,8 @@ class Place(NamedTuple):
     typed: bool = True
 
 
-Content: TypeAlias = "str | Place"
-"""A field's content: a message of a type that is listed, or a place."""
+Content: TypeAlias = "str | ExtensionField"
+"""A field's content: a message of a type that is listed, or a field that names an extension."""
 
 _CONFIG = "envoy.config."
 _EXTENSION = "envoy.extensions."
@@ -59,7 +59,7 @@ HTTP_FILTERS: Final = "envoy.filters.http"
 UPSTREAM_HTTP_FILTERS: Final = "envoy.filters.http.upstream"
 NETWORK_FILTERS: Final = "envoy.filters.network"
 
-_HTTP_FILTER = Place(
+_HTTP_FILTER = ExtensionField(
     _EXTENSION + "filters.network.http_connection_manager.v3.HttpFilter",
     HTTP_FILTERS,
     name=1,
@@ -68,17 +68,19 @@ _HTTP_FILTER = Place(
     optional=6,
 )
 _UPSTREAM_HTTP_FILTER = _HTTP_FILTER._replace(category=UPSTREAM_HTTP_FILTERS)
-_NETWORK_FILTER = Place(
+_NETWORK_FILTER = ExtensionField(
     _CONFIG + "listener.v3.Filter", NETWORK_FILTERS, name=1, config=4, discovery=5
 )
-_LISTENER_FILTER = Place(
+_LISTENER_FILTER = ExtensionField(
     _CONFIG + "listener.v3.ListenerFilter", "envoy.filters.listener", name=1, config=3, discovery=5
 )
-_UPSTREAM_FILTER = Place(
+_UPSTREAM_FILTER = ExtensionField(
     _CONFIG + "cluster.v3.Filter", "envoy.filters.upstream_network", name=1, config=2, discovery=3
 )
-_ACCESS_LOG = Place(_CONFIG + "accesslog.v3.AccessLog", "envoy.access_loggers", name=1, config=4)
-_DOWNSTREAM_SOCKET = Place(
+_ACCESS_LOG = ExtensionField(
+    _CONFIG + "accesslog.v3.AccessLog", "envoy.access_loggers", name=1, config=4
+)
+_DOWNSTREAM_SOCKET = ExtensionField(
     _CONFIG + "core.v3.TransportSocket",
     "envoy.transport_sockets.downstream",
     name=1,
@@ -86,14 +88,14 @@ _DOWNSTREAM_SOCKET = Place(
     removable=False,
 )
 _UPSTREAM_SOCKET = _DOWNSTREAM_SOCKET._replace(category="envoy.transport_sockets.upstream")
-_FORMATTER = Place(EXTENSION_CONFIG, "envoy.formatter", name=1, config=2)
-_OF_ROUTE = Place("", HTTP_FILTERS, name=1, config=2, typed=False)
-_PROTOCOL_OPTIONS = Place("", "envoy.upstream_options", name=1, config=2, typed=False)
-_TRACER = Place(
+_FORMATTER = ExtensionField(EXTENSION_CONFIG, "envoy.formatter", name=1, config=2)
+_OF_ROUTE = ExtensionField("", HTTP_FILTERS, name=1, config=2, typed=False)
+_PROTOCOL_OPTIONS = ExtensionField("", "envoy.upstream_options", name=1, config=2, typed=False)
+_TRACER = ExtensionField(
     _CONFIG + "trace.v3.Tracing.Http", "envoy.tracers", name=1, config=3, with_message=True
 )
 
-EXTENSION_RESOURCE: Final = Place(EXTENSION_CONFIG, "", name=1, config=2, removable=False)
+EXTENSION_RESOURCE: Final = ExtensionField(EXTENSION_CONFIG, "", name=1, config=2, removable=False)
 """A resource of ECDS."""
 
 _FILTER_CHAIN = _CONFIG + "listener.v3.FilterChain"
@@ -154,8 +156,10 @@ INSIDE: Final[Mapping[str, Mapping[int, Content]]] = {
     _WEIGHTED: {1: _WEIGHT},
     _WEIGHT: {10: _OF_ROUTE},
     _RETRY: {
-        4: Place(_RETRY + ".RetryPriority", "envoy.retry_priorities", name=1, config=3),
-        5: Place(_RETRY + ".RetryHostPredicate", "envoy.retry_host_predicates", name=1, config=3),
+        4: ExtensionField(_RETRY + ".RetryPriority", "envoy.retry_priorities", name=1, config=3),
+        5: ExtensionField(
+            _RETRY + ".RetryHostPredicate", "envoy.retry_host_predicates", name=1, config=3
+        ),
     },
 }
 """For each type the fields that lead to extensions."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import istio_settings
 from envoy_supervisor import JSON
-from istio_settings import Told, unknown_name
+from istio_settings import SettingWithoutEffect, unknown_name
 
 if TYPE_CHECKING:
     from istio_settings import MeshFile, Program, ProxyConfig
@@ -19,34 +19,38 @@ _OURS = ("ISTIO_", "ISTIOD_", "PILOT_", "MESH_AGENT_")
 _FREE = ("ISTIO_META_", "ISTIO_METAJSON_", "CA_HEADER_", "XDS_HEADER_")
 
 
-def variables_told(environ: Mapping[str, str]) -> tuple[tuple[Told, ...], tuple[str, ...]]:
+def variables_without_effect(
+    environ: Mapping[str, str],
+) -> tuple[tuple[SettingWithoutEffect, ...], tuple[str, ...]]:
     """Return the variables without effect, and a problem for each value that is refused."""
     from mesh_agent.config.table._variables import VARIABLES
 
-    return istio_settings.variables_told(VARIABLES, environ, _program())
+    return istio_settings.variables_without_effect(VARIABLES, environ, _program())
 
 
-def flags_told(passed: Sequence[tuple[str, str]]) -> tuple[Told, ...]:
+def flags_without_effect(passed: Sequence[tuple[str, str]]) -> tuple[SettingWithoutEffect, ...]:
     """Return the flags without effect, of flags and their values."""
     if not passed:
         return ()
     from mesh_agent.config.table._flags import FLAGS
 
-    told, _refused = istio_settings.flags_told(FLAGS, passed, _program())
-    return told
+    found, _refused = istio_settings.flags_without_effect(FLAGS, passed, _program())
+    return found
 
 
-def fields_told(proxy: "ProxyConfig") -> Iterator[Told]:
+def fields_without_effect(proxy: "ProxyConfig") -> Iterator[SettingWithoutEffect]:
     """Yield the fields of the proxy configuration that have no effect."""
     from mesh_agent.config.table._fields import WITHOUT_EFFECT
 
     for field in WITHOUT_EFFECT:
         value = proxy.merged.get(field.name)
         if value is not None and not field.is_silent(_text(value)):
-            yield Told(str(proxy.place(field.name)), field.why)
+            yield SettingWithoutEffect(str(proxy.place(field.name)), field.why)
 
 
-def mesh_fields_told(mesh: "MeshFile", trust_domain: str) -> Iterator[Told]:
+def mesh_fields_without_effect(
+    mesh: "MeshFile", trust_domain: str
+) -> Iterator[SettingWithoutEffect]:
     """Yield the fields of a mesh config file that MeshConfig does not have, or that contradict."""
     if not mesh.fields:
         return
@@ -54,11 +58,11 @@ def mesh_fields_told(mesh: "MeshFile", trust_domain: str) -> Iterator[Told]:
 
     for name in mesh.fields.keys() - MESH_FIELDS:
         reason = unknown_name("field of MeshConfig", [name], MESH_FIELDS, program=_NAME)
-        yield Told(mesh.place(name), reason)
+        yield SettingWithoutEffect(mesh.place(name), reason)
     given = mesh.fields.get("trustDomain", trust_domain)
     if given != trust_domain:
         reason = f"the agent's trust domain is {trust_domain}; TRUST_DOMAIN sets it"
-        yield Told(mesh.place("trustDomain"), reason)
+        yield SettingWithoutEffect(mesh.place("trustDomain"), reason)
 
 
 def _program() -> "Program":

@@ -1,4 +1,4 @@
-"""Of 1 000 proxies of ten shapes, how many are told of each kind of change, and of which types."""
+"""Of 1 000 proxies of ten shapes, how many are sent each kind of change, and of which types."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -8,7 +8,7 @@ import pytest
 
 from documents import document
 from envoy_config import Proxy
-from told import Mesh, egress, route, router, service, sidecar
+from pushed_meshes import Mesh, egress, route, router, service, sidecar
 
 EACH = 100
 WEB, DB = "web.a.svc.cluster.local", "db.a.svc.cluster.local"
@@ -202,13 +202,13 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_those_are_told_to_whom_it_makes_a_difference(
+def test_proxies_to_which_it_makes_a_difference_are_pushed_to(
     change: str, mesh: Mesh, proxies: dict[str, list[Proxy]]
 ) -> None:
     documents, wanted = CHANGES[change]
     found = mesh.change(**documents)
-    told = {
-        shape: Counter(frozenset(found.of(each)) for each in of_shape)
+    pushed = {
+        shape: Counter(frozenset(found.sent_to(each)) for each in of_shape)
         for shape, of_shape in proxies.items()
     }
-    assert told == {shape: Counter({frozenset(wanted.get(shape, ())): EACH}) for shape in SHAPES}
+    assert pushed == {shape: Counter({frozenset(wanted.get(shape, ())): EACH}) for shape in SHAPES}

@@ -8,7 +8,14 @@ import pytest
 from google.protobuf import descriptor_pool
 from google.protobuf.descriptor import Descriptor
 
-from xds_adapter._places import EXTENSION_RESOURCE, INSIDE, PER_ROUTE, RESOURCES, WRAPPER, Place
+from xds_adapter._extension_fields import (
+    EXTENSION_RESOURCE,
+    INSIDE,
+    PER_ROUTE,
+    RESOURCES,
+    WRAPPER,
+    ExtensionField,
+)
 
 for _module in (
     "envoy.config.cluster.v3.cluster_pb2",
@@ -40,15 +47,15 @@ def type_of(message: Descriptor, number: int) -> Descriptor:
     return found
 
 
-def check(place: Place, message: Descriptor) -> None:
+def check(field: ExtensionField, message: Descriptor) -> None:
     fields = message.fields_by_number
-    assert type_of(message, place.config).full_name == ANY
-    assert fields[place.name].name in {"name", "key"}
-    if place.discovery:
+    assert type_of(message, field.config).full_name == ANY
+    assert fields[field.name].name in {"name", "key"}
+    if field.discovery:
         expected = "envoy.config.core.v3.ExtensionConfigSource"
-        assert type_of(message, place.discovery).full_name == expected
-    if place.optional:
-        assert fields[place.optional].name == "is_optional"
+        assert type_of(message, field.discovery).full_name == expected
+    if field.optional:
+        assert fields[field.optional].name == "is_optional"
 
 
 @pytest.mark.parametrize("kind", sorted(INSIDE))

@@ -1,4 +1,4 @@
-"""A reading that is told which entries changed gives what a reading of everything gives."""
+"""A reading that is given which entries changed gives what a reading of everything gives."""
 
 import shutil
 import tempfile
@@ -54,7 +54,7 @@ def many(config_dir: Path) -> Path:
     return config_dir
 
 
-def test_only_what_is_told_is_read(many: Path) -> None:
+def test_only_what_is_reported_is_read(many: Path) -> None:
     reads = Reads()
     loader = ConfigLoader(many, read=reads)
     loader.load()
@@ -88,7 +88,7 @@ def test_one_edit_of_many_makes_one_service_and_leaves_the_others_as_they_are(ma
     assert after.auto_allocated is before.auto_allocated
 
 
-def test_an_edit_of_a_file_with_a_warning_leaves_all_that_is_told_as_it_is(many: Path) -> None:
+def test_an_edit_of_a_file_with_a_warning_leaves_all_that_is_reported_as_it_is(many: Path) -> None:
     (many / "s3.yaml").write_text(entry("s3", port=UNDECLARED))
     loader = ConfigLoader(many)
     before = loader.load().snapshot
@@ -150,7 +150,7 @@ def test_a_directory_or_a_link_has_everything_looked_at(many: Path, name: str) -
     assert "x" in {each.name for each in load.snapshot.objects}
 
 
-def test_the_mesh_config_is_told_from_what_is_beside_it(many: Path) -> None:
+def test_the_mesh_config_is_distinguished_from_what_is_beside_it(many: Path) -> None:
     mesh = many.parent / "mesh"
     mesh.write_text("trustDomain: a.b\n")
     loader = ConfigLoader(many, mesh_config=mesh)
@@ -216,32 +216,32 @@ _CHANGES = st.lists(
 
 @settings(max_examples=150)
 @given(changes=_CHANGES)
-def test_what_is_told_gives_what_everything_gives(
+def test_what_is_reported_gives_what_everything_gives(
     changes: list[list[tuple[str, str | None]]],
 ) -> None:
-    """Writing, deleting and making wrong, in any order: told and untold readings are the same."""
+    """In any order of writing, deleting and making wrong, readings of changes are those of all."""
     root = Path(tempfile.mkdtemp()).resolve()
     seconds = count(100)
     try:
         (root / "d" / "e").mkdir(parents=True)
         now = [0.0]
-        told = ConfigLoader(root, clock=lambda: now[0])
-        untold = ConfigLoader(root, clock=lambda: now[0])
-        told.load()
-        untold.load()
+        loader = ConfigLoader(root, clock=lambda: now[0])
+        whole = ConfigLoader(root, clock=lambda: now[0])
+        loader.load()
+        whole.load()
         models: list[MeshModel] = []
         findings: Findings | None = None
         for batch in changes:
             now[0] = float(next(seconds))
-            entries = _made(root, batch)
-            here, there = told.load(entries), untold.load()
+            entries = _written(root, batch)
+            here, there = loader.load(entries), whole.load()
             assert not here.whole
             assert (here.snapshot, here.wrong, here.files) == (
                 there.snapshot,
                 there.wrong,
                 there.files,
             )
-            assert told.seen() == untold.seen() == told.signature()
+            assert loader.seen() == whole.seen() == loader.signature()
             model = build_model(
                 Facts(snapshot=here.snapshot), before=models[-1] if models else None
             )
@@ -256,7 +256,7 @@ def test_what_is_told_gives_what_everything_gives(
         shutil.rmtree(root)
 
 
-def _made(root: Path, batch: list[tuple[str, str | None]]) -> Entries:
+def _written(root: Path, batch: list[tuple[str, str | None]]) -> Entries:
     for name, text in batch:
         file = root / name
         if text is None:

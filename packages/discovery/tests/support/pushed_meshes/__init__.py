@@ -1,4 +1,4 @@
-"""Proxies as the xDS server sees them, without connections: which of them are told of a change.
+"""Proxies as the xDS server sees them, without connections: which of them are sent a change.
 
 A `Mesh` serves documents to proxies. `change` replaces documents and returns, for each proxy, the
 types of which it is sent something, and those of which it would have to be sent something by what
@@ -6,9 +6,9 @@ it has: the smallest possible. What a proxy has after a change is compared with 
 plane that starts with the new documents would give it.
 """
 
-from told._documents import egress, route, service
-from told._mesh import Change, Mesh, StrictMesh
-from told._proxies import router, sidecar
+from pushed_meshes._documents import egress, route, service
+from pushed_meshes._mesh import Change, Mesh, StrictMesh
+from pushed_meshes._proxies import router, sidecar
 
 __all__ = [
     "Change",

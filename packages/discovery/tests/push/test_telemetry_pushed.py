@@ -1,10 +1,10 @@
-"""A Telemetry is told to the proxies of the workloads that it is for, and to no others."""
+"""A Telemetry is pushed to the proxies of the workloads that it is for, and to no others."""
 
 from pathlib import Path
 
 import pytest
 
-from told import Mesh, router, service, sidecar
+from pushed_meshes import Mesh, router, service, sidecar
 
 LOGS = "accessLogging: [{providers: [{name: envoy}]}]"
 
@@ -17,7 +17,7 @@ def telemetry(spec: str, namespace: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("spec", "namespace", "told"),
+    ("spec", "namespace", "recipients"),
     [
         (LOGS, "a", {"a", "labelled"}),
         (LOGS, "istio-system", {"a", "b", "labelled"}),
@@ -26,7 +26,7 @@ def telemetry(spec: str, namespace: str) -> str:
     ],
 )
 def test_only_those_that_it_is_for_have_other_listeners(
-    spec: str, namespace: str, told: set[str], tmp_path: Path
+    spec: str, namespace: str, recipients: set[str], tmp_path: Path
 ) -> None:
     mesh = Mesh(tmp_path, web=service("web", "10.1.0.1"))
     proxies = {
@@ -39,6 +39,6 @@ def test_only_those_that_it_is_for_have_other_listeners(
 
     come = mesh.change(logs=telemetry(spec, namespace))
 
-    sent = {name for name, proxy in proxies.items() if "LDS" in come.of(proxy)}
-    assert sent - {"router"} == told
-    assert all(come.of(each) <= {"LDS"} for each in proxies.values())
+    sent = {name for name, proxy in proxies.items() if "LDS" in come.sent_to(proxy)}
+    assert sent - {"router"} == recipients
+    assert all(come.sent_to(each) <= {"LDS"} for each in proxies.values())

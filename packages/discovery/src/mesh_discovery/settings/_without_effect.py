@@ -2,7 +2,12 @@
 
 from collections.abc import Iterable, Mapping
 
-from istio_settings import Program, Told, flags_told, variables_told
+from istio_settings import (
+    Program,
+    SettingWithoutEffect,
+    flags_without_effect,
+    variables_without_effect,
+)
 from mesh_discovery.settings._flags import NOT_HONOURED
 from mesh_discovery.settings._variables import VARIABLES
 
@@ -12,13 +17,13 @@ _PROGRAM = Program(
 )
 
 
-def settings_told(
+def settings_without_effect(
     passed: Iterable[tuple[str, str]], environ: Mapping[str, str]
-) -> tuple[tuple[Told, ...], tuple[str, ...]]:
+) -> tuple[tuple[SettingWithoutEffect, ...], tuple[str, ...]]:
     """Return what has no effect, and a problem for each setting that is refused.
 
     passed: the flags of `NOT_HONOURED` that were given, and their values.
     """
-    of_flags, refused_flags = flags_told(NOT_HONOURED, passed, _PROGRAM)
-    of_variables, refused_variables = variables_told(VARIABLES, environ, _PROGRAM)
+    of_flags, refused_flags = flags_without_effect(NOT_HONOURED, passed, _PROGRAM)
+    of_variables, refused_variables = variables_without_effect(VARIABLES, environ, _PROGRAM)
     return (*of_flags, *of_variables), (*refused_flags, *refused_variables)
