@@ -41,7 +41,7 @@ class NotComparableError(Exception):
     """A config dump that does not say whose it is, or is of a proxy that can't be served."""
 
 
-_BY_LABELS = frozenset({"IST0149", "IST0162", "IST0173"})
+_BY_LABELS = frozenset({"IST0101", "IST0149", "IST0162", "IST0173"})
 """The codes of what is missing, which may stand in what could not be read."""
 
 
@@ -154,6 +154,10 @@ def check_configuration(
     selecting = selections_of_nothing(whole.snapshot.objects, model, pods)
     # What was not read may be the labels, or what an endpoint is found by.
     is_whole = not any(each.unread for each in whole.snapshot.objects)
+
+    def sure(found: Iterable[Problem]) -> Iterator[Problem]:
+        return (each for each in found if is_whole or each.code not in _BY_LABELS)
+
     subsets = empty_subsets(model, pods) if is_whole else ()
     of_mesh = own.reportable(
         (
@@ -162,7 +166,7 @@ def check_configuration(
             *selecting,
             *subsets,
             *manifests.warnings,
-            *(each for each in advice.warnings if is_whole or each.code not in _BY_LABELS),
+            *sure(advice.warnings),
         )
     )
     return Checked(
@@ -173,7 +177,7 @@ def check_configuration(
         missing=_at(named, unreachable),
         notes=tuple(dict.fromkeys((*load.snapshot.notes, *own.reportable(whole.snapshot.notes)))),
         warnings=(*(each for content in contents for each in content.warnings), *of_mesh),
-        hints=tuple(sorted(own.reportable((*advice.hints, *manifests.hints)))),
+        hints=tuple(sorted(own.reportable((*sure(advice.hints), *manifests.hints)))),
         objects_at=tuple(sorted(_places(contents))),
         unjudged=len(unjudged),
         different=_different(model, against, domain) if against is not None else None,

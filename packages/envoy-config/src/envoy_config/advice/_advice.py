@@ -53,13 +53,13 @@ _PARTS = (
     _Part(shared_certificates, (GATEWAY,), by_labels=False),
     _Part(unchecked_claims, (VIRTUAL_SERVICE, GATEWAY, REQUEST_AUTHENTICATION)),
     _Part(unselecting_gateways, (GATEWAY,)),
-    _Part(unselecting_subsets, (DESTINATION_RULE, VIRTUAL_SERVICE, *_SERVICES)),
     _Part(unserved_ports, (GATEWAY, KUBERNETES_SERVICE)),
 )
 _HINTS: tuple[Callable[[Mesh], Iterator[Problem]], ...] = (
     ambiguous_ports,
     relative_patches,
     unnamed_protocols,
+    unselecting_subsets,
 )
 _KINDS: tuple[AnyKind, ...] = tuple(dict.fromkeys(kind for part in _PARTS for kind in part.kinds))
 
@@ -112,7 +112,9 @@ def advise_on(snapshot: Snapshot, model: MeshModel, pods: Pods) -> Advice:
 
     pods: labels of workloads by namespace, beside those that the model knows.
     """
-    objects = {kind.name: snapshot.of_kind(kind) for kind in (*_KINDS, ENVOY_FILTER)}
+    objects = {
+        kind.name: snapshot.of_kind(kind) for kind in (*_KINDS, DESTINATION_RULE, ENVOY_FILTER)
+    }
     mesh = Mesh((each for of_kind in objects.values() for each in of_kind), model, pods)
     return Advice(
         model=model,

@@ -67,7 +67,7 @@ def _open(mesh: Mesh) -> Iterator[_OpenDestination]:
 
 
 def unselecting_subsets(mesh: Mesh) -> Iterator[Problem]:
-    """Yield subsets without an endpoint that no VirtualService names.
+    """Yield subsets without an endpoint that no VirtualService names: prepared, perhaps.
 
     One that is named is reported there. Of a service without a known endpoint nothing is said.
     """

@@ -26,6 +26,7 @@ _AT: Mapping[str, tuple[str, ...]] = {
         "istio.io/reroute-virtual-interfaces",
         "istio.io/rev",
         "prometheus.istio.io/merge-metrics",
+        "prometheus.istio.io/scrape-targets",
         "proxy.istio.io/config",
         "proxy.istio.io/overrides",
         "readiness.status.sidecar.istio.io/applicationPorts",
@@ -110,6 +111,7 @@ _DEPRECATED = frozenset(
 _WRITTEN_BY_ISTIO = frozenset(
     {"sidecar.istio.io/status", "gateway.istio.io/controller-version", "istio.io/rev"}
 )
+_MANAGED = "gateway.istio.io/managed"
 _INJECT = "sidecar.istio.io/inject"
 _INJECTION, _REVISION, _MODE = "istio-injection", "istio.io/rev", "istio.io/dataplane-mode"
 _LOOKED_AT = frozenset({"Namespace", "Service", "Pod", "Deployment"})
@@ -127,6 +129,8 @@ def annotation_findings(manifests: Iterable[Manifest]) -> tuple[list[Problem], l
         labels = manifest.mapping(*path, "labels")
         for name, value in annotations.items():
             prefix = name.partition("/")[0]
+            if prefix == "internal.istio.io":  # written by Istio's controllers
+                continue
             is_istios = prefix.endswith("istio.io") or name == "kubernetes.io/ingress.class"
             if not is_istios or name in _WRITTEN_BY_ISTIO:
                 continue
@@ -175,7 +179,8 @@ def _wrong(name: str, value: str, kind: str) -> tuple[str, str] | None:
 
 def _places(manifests: Iterable[Manifest]) -> Iterator[tuple[Manifest, FieldPath, str]]:
     """Yield where annotations are looked at, and of which kind they are there."""
-    known = tuple(manifests)
+    # What Istio deploys for a Gateway has the annotations of that.
+    known = [each for each in manifests if _MANAGED not in each.texts("metadata", "labels")]
     for each in known:
         if each.kind in _LOOKED_AT and each.group in ("", "apps"):
             yield each, ("metadata",), each.kind

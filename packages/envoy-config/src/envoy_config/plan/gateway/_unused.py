@@ -100,6 +100,7 @@ def _unknown_routers(gateway: Gateway, item: ConfigObject, model: MeshModel) -> 
                     f'{", ".join(spaces)}: no router gets the Secret "{name}"; write a '
                     "WorkloadEntry, a WorkloadGroup or a Pod there with the account of the routers "
                     "and the labels of the selector",
+                    "IST0101",
                 )
 
 
