@@ -15,10 +15,6 @@ _LATER = {
     "WasmPlugin",
 }
 """Kinds of which `mesh-discovery check` says that they are not supported yet, or mean nothing."""
-_LATER_FIELDS = re.compile(
-    r"^spec\.(allowedListeners|tls|listeners\[\d+\]\.tls\.options)\b|ListenerSet"
-)
-"""Fields of a Gateway that belong to them."""
 
 
 class Remark(NamedTuple):
@@ -40,9 +36,8 @@ AS_KUBERNETES = (
 
 
 def is_later(each: Compared) -> bool:
-    """Return whether a document is of a kind, or has a field, that is not served yet."""
-    said = each.sentences[0] if each.sentences else ""
-    return each.kind in _LATER or (each.kind == "Gateway" and bool(_LATER_FIELDS.search(said)))
+    """Return whether a document is of a kind that is not served yet."""
+    return each.kind in _LATER
 
 
 def is_refused_by_kubernetes(each: Compared) -> bool:

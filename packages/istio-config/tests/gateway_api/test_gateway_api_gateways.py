@@ -51,6 +51,62 @@ def test_a_gateway_that_allows_sets_needs_no_listener_of_its_own() -> None:
     assert read("Gateway", spec) == ([], [])
 
 
+def gateway_tls(text: str) -> str:
+    listeners = "listeners: [{name: a, port: 80, protocol: HTTP}]"
+    return f"{{gatewayClassName: istio, {listeners}, tls: {{{text}}}}}"
+
+
+def https(options: str) -> str:
+    tls = f"tls: {{certificateRefs: [{{name: a}}], options: {{{options}}}}}"
+    return listener(f"{{name: a, port: 443, protocol: HTTPS, {tls}}}")
+
+
+_OPTION = "gateway.istio.io/tls-"
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        https(f"{_OPTION}terminate-mode: OPTIONAL_MUTUAL"),
+        https(f"{_OPTION}terminate-mode: ISTIO_SIMPLE"),
+        https(f"{_OPTION}cipher-suites: 'AES128-SHA, AES256-SHA'"),
+        gateway_tls(
+            "frontend: {default: {}, perPort: [{port: 443, tls: {validation: "
+            "{caCertificateRefs: [{group: '', kind: ConfigMap, name: roots}]}}}]}"
+        ),
+    ],
+)
+def test_options_and_validation_of_clients_are_accepted_without_a_word(spec: str) -> None:
+    assert read("Gateway", spec) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("spec", "wanted"),
+    [
+        (https("other: x"), "listeners[0].tls.options.other: has no effect; known: "),
+        (
+            https(f"{_OPTION}cipher-suites: NONE"),
+            f'listeners[0].tls.options.{_OPTION}cipher-suites: the cipher "NONE" is left out',
+        ),
+        (
+            gateway_tls("backend: {clientCertificateRef: {name: a}}"),
+            "tls.backend.clientCertificateRef: has no effect, as in Istio",
+        ),
+        (
+            gateway_tls(
+                "frontend: {default: {validation: {mode: AllowInsecureFallback, "
+                "caCertificateRefs: [{group: '', kind: ConfigMap, name: roots}]}}}"
+            ),
+            "tls.frontend.default.validation.mode: lets every client in",
+        ),
+    ],
+)
+def test_tls_without_effect_or_validation_is_told(spec: str, wanted: str) -> None:
+    mistakes, (warning,) = read("Gateway", spec)
+    assert mistakes == []
+    assert wanted in warning
+
+
 MISTAKES = [
     (
         "ListenerSet",
@@ -144,11 +200,18 @@ MISTAKES = [
     ),
     (
         "Gateway",
-        listener(
-            "{name: a, port: 443, protocol: HTTPS, tls: {certificateRefs: [{name: a}], "
-            "options: {other: x}}}"
-        ),
-        "listeners[0].tls.options.other: is not supported here; known: ",
+        gateway_tls("frontend: {default: {validation: {caCertificateRefs: []}}}"),
+        "tls.frontend.default.validation.caCertificateRefs: must have 1 to 8 entries",
+    ),
+    (
+        "Gateway",
+        gateway_tls("frontend: {default: {}, perPort: [{port: 1, tls: {}}, {port: 1, tls: {}}]}"),
+        "tls.frontend.perPort[1].port: the port 1 is given twice",
+    ),
+    (
+        "Gateway",
+        gateway_tls("backend: {clientCertificateRef: {name: a, kind: 'S S'}}"),
+        'tls.backend.clientCertificateRef.kind: "S S" is not a kind',
     ),
     (
         "Gateway",

@@ -22,6 +22,8 @@ OF_GATEWAY = "kubernetes-gateway://"
 CONFIG_MAP = "configmap://"
 """How the names of ConfigMaps with roots begin: `configmap://namespace/name`, as in Istio."""
 ROOTS_SUFFIX = "-cacert"
+BUILTIN = "builtin://"
+"""The `credentialName`, Istio's, of the router's own certificate of the mesh."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,7 +27,10 @@ _listeners: tuple[Json, ...] = (
         "hostname": "x.example.com",
         "tls": {
             "certificateRefs": [{"name": "shop"}, {"name": "other"}],
-            "options": {"gateway.istio.io/tls-terminate-mode": "MUTUAL"},
+            "options": {
+                "gateway.istio.io/tls-terminate-mode": "MUTUAL",
+                "gateway.istio.io/tls-cipher-suites": "AES128-SHA, NONE",
+            },
         },
     },
     {"name": "pass", "port": 8443, "protocol": "TLS", "tls": {"mode": "Passthrough"}},
@@ -165,6 +168,11 @@ def gateway_api(draw: st.DrawFn) -> list[Json]:
         "listeners": listeners,
         "allowedListeners": {"namespaces": {"from": draw(st.sampled_from(("All", "None")))}},
     }
+    if draw(st.booleans()):
+        mode = draw(st.sampled_from(("AllowValidOnly", "AllowInsecureFallback")))
+        roots = [{"group": "", "kind": "ConfigMap", "name": "roots"}]
+        validation = {"caCertificateRefs": roots, "mode": mode}
+        spec["tls"] = {"frontend": {"default": {"validation": validation}}}
     documents = [document("Gateway", GATEWAY_NAME, "b", spec, group=GROUP)]
     if draw(st.booleans()):
         grant = {

@@ -6,22 +6,27 @@ from functools import cached_property
 from typing import NamedTuple
 
 from istio_config import ConfigObject
+from istio_config.kinds.gateway import CIPHERS, Server, ServerPort, ServerTlsSettings
 from istio_config.kinds.gateway import GatewaySpec as ServersSpec
-from istio_config.kinds.gateway import Server, ServerPort, ServerTlsSettings
 from istio_config.kinds.gateway import TlsMode as ServerTlsMode
 from istio_config.kinds.gateway_api import (
     GROUP,
     HTTP,
     HTTPS,
+    ISTIO_SIMPLE,
     TCP,
     TLS,
     TLS_TERMINATE_MODE,
+    ClientValidation,
     GatewaySpec,
     Listener,
+    ValidationMode,
+    cipher_suites,
 )
 from mesh_model._gateways import OF_SERVICES, OWN_NAMESPACE
 from mesh_model.gateway_api._conditions import Condition
 from mesh_model.gateway_api._surroundings import Grants, Referrer, Surroundings, Target
+from mesh_model.secrets import BUILTIN, CONFIG_MAP
 
 ANY = "*"
 
@@ -70,6 +75,10 @@ class BoundListener:
     """The kinds of routes that may attach; empty if none does."""
     conditions: tuple[Condition, ...] = ()
     credentials: tuple[str, ...] = field(default=(), repr=False)
+    client_roots: str = ""
+    """The name of the roots that validate clients' certificates, by the Gateway's own tls."""
+    accepts_all: bool = False
+    """Whether clients are accepted whose certificates are not valid, and those without."""
     is_served: bool = True
     """Whether the port is opened for it; where a certificate is missing, it is waited for."""
     is_granted: bool = True
@@ -147,6 +156,7 @@ class ListenerBinder(NamedTuple):
         accepted: Condition = _ACCEPTED,
     ) -> BoundListener:
         """Return a listener with what is wrong with it."""
+        validation = self._client_validation(listener)
         usual = _kinds(listener)
         kinds = tuple(
             each.kind
@@ -164,18 +174,23 @@ class ListenerBinder(NamedTuple):
             target = Target(each.group, each.kind, namespace, each.name)
             if (found := self._wrong_certificate(target)) is not None:
                 wrong.append(found)
+        if validation is not None:
+            wrong += self._wrong_roots(validation)
         if not usual:
             message = f"the protocol {listener.protocol} is not supported here"
             accepted = Condition("Accepted", False, "UnsupportedProtocol", message)
         is_served = (
             accepted.status and not conflict.status and not any(each.is_final for each in wrong)
         )
-        lacks = any(each.reason in ("RefNotPermitted", "InvalidCertificateRef") for each in wrong)
+        lacks = any(each.reason in _LACKING for each in wrong)
         return BoundListener(
             gateway=self.gateway,
             owner=self.item,
             listener=listener,
             is_granted=self.is_granted,
+            client_roots=self._roots_name(validation) if validation is not None else "",
+            accepts_all=validation is not None
+            and validation.mode is ValidationMode.ALLOW_INSECURE_FALLBACK,
             index=index,
             kinds=kinds if listener.allowed_routes.kinds else usual,
             credentials=tuple(credentials),
@@ -187,6 +202,41 @@ class ListenerBinder(NamedTuple):
             ),
             is_served=is_served,
         )
+
+    def _client_validation(self, listener: Listener) -> ClientValidation | None:
+        """Return how the Gateway's own tls has clients of an HTTPS listener validated."""
+        spec = self.gateway.spec
+        if not isinstance(spec, GatewaySpec) or spec.tls is None or listener.protocol != HTTPS:
+            return None
+        frontend = spec.tls.frontend
+        return frontend.validation(listener.port) if frontend is not None else None
+
+    def _roots_name(self, validation: ClientValidation) -> str:
+        reference = validation.ca_certificate_refs[0]
+        namespace = reference.namespace or self.gateway.namespace
+        prefix = CONFIG_MAP if reference.kind == "ConfigMap" else CREDENTIAL
+        return f"{prefix}{namespace}/{reference.name}"
+
+    def _wrong_roots(self, validation: ClientValidation) -> Iterator[_Wrong]:
+        if len(validation.ca_certificate_refs) > 1:
+            message = (
+                "several caCertificateRefs are not supported: put all roots into one ConfigMap"
+            )
+            yield _Wrong("InvalidCACertificateRef", message, is_final=True)
+            return
+        (reference,) = validation.ca_certificate_refs
+        namespace = reference.namespace or self.gateway.namespace
+        target = Target(reference.group, reference.kind, namespace, reference.name)
+        name = f"{reference.kind} {namespace}/{reference.name}"
+        if target[:2] not in (("", "ConfigMap"), ("", "Secret")):
+            message = f"a {reference.kind} has no roots; use a ConfigMap or a Secret"
+            yield _Wrong("InvalidCACertificateKind", message, is_final=True)
+        elif not self.grants.allow(Referrer(GROUP, "Gateway", self.gateway.namespace), target):
+            message = f"{name} is in another namespace, and no ReferenceGrant there allows it"
+            yield _Wrong("RefNotPermitted", message, is_final=True)
+        elif not self.around.has_roots(namespace, reference.name, kind=reference.kind):
+            message = f"there is no {name} with certificates in ca.crt"
+            yield _Wrong("InvalidCACertificateRef", message)
 
     def _wrong_certificate(self, target: Target) -> _Wrong | None:
         if target[:2] != ("", "Secret"):
@@ -201,6 +251,7 @@ class ListenerBinder(NamedTuple):
         return None
 
 
+_LACKING = ("RefNotPermitted", "InvalidCertificateRef", "InvalidCACertificateRef")
 _PROGRAMMED = Condition("Programmed", True, "Programmed")
 _NOT_PROGRAMMED = Condition("Programmed", False, "Invalid")
 
@@ -313,12 +364,28 @@ def _tls(bound: BoundListener) -> ServerTlsSettings | None:
     if not listener.terminates:
         return ServerTlsSettings(mode=ServerTlsMode.PASSTHROUGH)
     options = listener.tls.options if listener.tls is not None else {}
-    mode = ServerTlsMode(options.get(TLS_TERMINATE_MODE, "SIMPLE"))
+    given = cipher_suites(listener.tls) if listener.tls is not None else ()
+    ciphers = tuple(each for each in given if each in CIPHERS)
+    wanted = options.get(TLS_TERMINATE_MODE)
+    if wanted == ISTIO_SIMPLE:
+        mode = ServerTlsMode.SIMPLE
+        return ServerTlsSettings(mode=mode, credential_name=BUILTIN, cipher_suites=ciphers)
+    mode = ServerTlsMode(wanted or "SIMPLE")
     if mode is ServerTlsMode.ISTIO_MUTUAL:
-        return ServerTlsSettings(mode=mode)
-    if len(bound.credentials) == 1:
-        return ServerTlsSettings(mode=mode, credential_name=bound.credentials[0])
-    return ServerTlsSettings(mode=mode, credential_names=bound.credentials)
+        return ServerTlsSettings(mode=mode, cipher_suites=ciphers)
+    skips = False
+    if bound.client_roots and not mode.asks_for_client_certificates:
+        skips = bound.accepts_all
+        mode = ServerTlsMode.OPTIONAL_MUTUAL if skips else ServerTlsMode.MUTUAL
+    one = len(bound.credentials) == 1
+    return ServerTlsSettings(
+        mode=mode,
+        credential_name=bound.credentials[0] if one else "",
+        credential_names=() if one else bound.credentials,
+        ca_cert_credential_name=bound.client_roots,
+        insecure_skip_verify=skips,
+        cipher_suites=ciphers,
+    )
 
 
 def _routers(item: ConfigObject, domain: str) -> tuple[tuple[tuple[str, str], ...], dict[str, str]]:

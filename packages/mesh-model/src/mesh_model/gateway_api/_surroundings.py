@@ -207,9 +207,10 @@ class Surroundings:
         found = self._ask("entries", namespace, name)
         return found if isinstance(found, tuple) else ()
 
-    def has_roots(self, namespace: str, name: str) -> bool:
-        """Return whether there is a ConfigMap with certificates of authorities."""
-        return bool(self._ask("secret", namespace, f"{CONFIG_MAP}{name}{ROOTS_SUFFIX}"))
+    def has_roots(self, namespace: str, name: str, *, kind: str = "ConfigMap") -> bool:
+        """Return whether there is a ConfigMap, or Secret, with certificates of authorities."""
+        prefix = CONFIG_MAP if kind == "ConfigMap" else ""
+        return bool(self._ask("secret", namespace, f"{prefix}{name}{ROOTS_SUFFIX}"))
 
     def labels(self, namespace: str) -> Labels:
         """Return the labels of a namespace."""

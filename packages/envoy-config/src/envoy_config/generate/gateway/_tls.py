@@ -30,7 +30,7 @@ from istio_config.kinds.gateway import (
 )
 from istio_config.kinds.mesh_config import LeastTlsVersion, MeshTls
 from mesh_identity import spiffe_prefix
-from mesh_model.secrets import credential, credential_roots
+from mesh_model.secrets import BUILTIN, credential, credential_roots
 
 _ALPN = ("h2", "http/1.1")
 _Params = common_pb2.TlsParameters
@@ -85,7 +85,7 @@ def server_socket(
 
 
 def _certificates(tls: ServerTlsSettings) -> list[secret_pb2.SdsSecretConfig]:
-    if tls.mode is TlsMode.ISTIO_MUTUAL:
+    if tls.mode is TlsMode.ISTIO_MUTUAL or tls.credential_name == BUILTIN:
         return [agent_secret(WORKLOAD_CERTIFICATE)]
     if tls.credentials:
         names = tls.credentials[:MOST_CERTIFICATES]

@@ -28,6 +28,7 @@ from istio_config.kinds.gateway_api._gateway_class import (
     GATEWAY_CLASS,
     GatewayClassSpec,
 )
+from istio_config.kinds.gateway_api._gateway_tls import ClientValidation, ValidationMode
 from istio_config.kinds.gateway_api._grpc_route import (
     GRPC_ROUTE,
     GrpcBackend,
@@ -50,6 +51,7 @@ from istio_config.kinds.gateway_api._listener_set import LISTENER_SET, ListenerS
 from istio_config.kinds.gateway_api._listeners import (
     HTTP,
     HTTPS,
+    ISTIO_SIMPLE,
     TCP,
     TLS,
     TLS_TERMINATE_MODE,
@@ -58,6 +60,7 @@ from istio_config.kinds.gateway_api._listeners import (
     Listener,
     Operator,
     Requirement,
+    cipher_suites,
 )
 from istio_config.kinds.gateway_api._names import GROUP, seconds
 from istio_config.kinds.gateway_api._reference_grant import REFERENCE_GRANT, ReferenceGrantSpec
@@ -88,6 +91,7 @@ __all__ = [
     "BackendReference",
     "BackendTlsPolicySpec",
     "CONTROLLER",
+    "ClientValidation",
     "Cors",
     "DEFAULT_CLASS",
     "From",
@@ -110,6 +114,7 @@ __all__ = [
     "HttpRule",
     "IGNORED",
     "ISTIO",
+    "ISTIO_SIMPLE",
     "LabelSelector",
     "Listener",
     "ListenerSetSpec",
@@ -130,6 +135,8 @@ __all__ = [
     "TcpRouteSpec",
     "TlsRouteSpec",
     "UrlRewrite",
+    "ValidationMode",
     "ValueMatch",
+    "cipher_suites",
     "seconds",
 ]

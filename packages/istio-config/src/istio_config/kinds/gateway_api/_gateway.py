@@ -8,8 +8,15 @@ from collections.abc import Iterator
 import msgspec
 
 from istio_config.addresses import is_ip
-from istio_config.kinds.fields import Labels, SpecFields, Text, Unchecked
+from istio_config.kinds.checks import below
+from istio_config.kinds.fields import Labels, SpecFields, Text
 from istio_config.kinds.gateway_api._gateway_class import ParametersReference
+from istio_config.kinds.gateway_api._gateway_tls import (
+    BackendTls,
+    GatewayTls,
+    gateway_tls_mistakes,
+    gateway_tls_warnings,
+)
 from istio_config.kinds.gateway_api._listeners import (
     From,
     Listener,
@@ -19,7 +26,6 @@ from istio_config.kinds.gateway_api._listeners import (
     namespace_mistakes,
 )
 from istio_config.kinds.gateway_api._names import GROUP, wrong_hostname
-from istio_config.kinds.gateway_api._references import ObjectReference
 from istio_config.kinds.kind import Kind
 from istio_config.kinds.metadata import Metadata
 from mesh_configfile.shapes import Finding
@@ -44,26 +50,6 @@ class AllowedListeners(SpecFields, frozen=True):
     """The ListenerSets that may attach."""
 
     namespaces: RouteNamespaces = RouteNamespaces(from_=From.NONE)
-
-
-class BackendTls(SpecFields, frozen=True):
-    """The certificate that the gateway shows to backends."""
-
-    client_certificate_ref: ObjectReference | None = None
-
-
-class FrontendTls(SpecFields, frozen=True):
-    """Validation of clients' certificates, for all ports or some."""
-
-    default: Unchecked = None
-    per_port: Unchecked = None
-
-
-class GatewayTls(SpecFields, frozen=True):
-    """TLS of all listeners together."""
-
-    backend: BackendTls | None = None
-    frontend: FrontendTls | None = None
 
 
 class GatewaySpec(SpecFields, frozen=True):
@@ -91,6 +77,8 @@ def _mistakes(spec: GatewaySpec, _metadata: Metadata) -> Iterator[Finding]:
         yield from namespace_mistakes(allowed.namespaces, ("allowedListeners", "namespaces"))
     yield from _address_mistakes(spec.addresses)
     yield from _unsupported_mistakes(spec)
+    if spec.tls is not None:
+        yield from below(("tls",), gateway_tls_mistakes(spec.tls))
 
 
 def _address_mistakes(addresses: tuple[GatewayAddress, ...]) -> Iterator[Finding]:
@@ -113,8 +101,6 @@ def _address_mistakes(addresses: tuple[GatewayAddress, ...]) -> Iterator[Finding
 def _unsupported_mistakes(spec: GatewaySpec) -> Iterator[Finding]:
     if spec.backend_tls is not None:
         yield ("backendTLS",), _UNSUPPORTED
-    if spec.tls is not None:
-        yield ("tls",), _UNSUPPORTED
 
 
 def _lacks(spec: GatewaySpec, _metadata: Metadata) -> Iterator[Finding]:
@@ -123,6 +109,8 @@ def _lacks(spec: GatewaySpec, _metadata: Metadata) -> Iterator[Finding]:
 
 
 def _warnings(spec: GatewaySpec, _metadata: Metadata) -> Iterator[Finding]:
+    if spec.tls is not None:
+        yield from below(("tls",), gateway_tls_warnings(spec.tls))
     if spec.infrastructure is not None:
         yield ("infrastructure",), "has no effect: no proxies are deployed here"
     for index, each in enumerate(spec.addresses):

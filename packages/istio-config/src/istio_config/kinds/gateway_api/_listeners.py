@@ -10,6 +10,7 @@ from enum import StrEnum
 import msgspec
 
 from istio_config.kinds.fields import Labels, PortNumber, SpecFields, Text
+from istio_config.kinds.gateway import CIPHERS
 from istio_config.kinds.gateway_api._names import (
     GROUP,
     wrong_group,
@@ -26,7 +27,11 @@ HBONE = "HBONE"
 """Istio's protocol of connections inside others."""
 PROTOCOLS = (HTTP, HTTPS, TLS, TCP, UDP)
 TLS_TERMINATE_MODE = "gateway.istio.io/tls-terminate-mode"
-"""Istio's option of a listener: MUTUAL, ISTIO_MUTUAL or SIMPLE."""
+"""Istio's option of a listener: how TLS ends (`_TERMINATE_MODES`)."""
+TLS_CIPHER_SUITES = "gateway.istio.io/tls-cipher-suites"
+"""Istio's option of a listener: its ciphers, separated by commas."""
+ISTIO_SIMPLE = "ISTIO_SIMPLE"
+"""The mode in which a listener shows the router's own certificate of the mesh."""
 
 
 class TlsMode(StrEnum):
@@ -130,7 +135,7 @@ _PROTOCOL = re.compile(
     r"[a-zA-Z0-9]([-a-zA-Z0-9]*[a-zA-Z0-9])?|[a-z0-9]([-a-z0-9]*[a-z0-9])?"
     r"(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/[A-Za-z0-9]+"
 )
-_TERMINATE_MODES = ("SIMPLE", "MUTUAL", "ISTIO_MUTUAL")
+_TERMINATE_MODES = ("SIMPLE", "MUTUAL", "OPTIONAL_MUTUAL", ISTIO_SIMPLE, "ISTIO_MUTUAL")
 _INSTEAD = f"with {TLS_TERMINATE_MODE}: MUTUAL in tls.options, the Secret's ca.crt validates"
 
 
@@ -196,7 +201,9 @@ def listeners_warnings(listeners: Sequence[Listener]) -> Iterator[Finding]:
 
 
 def _listener_warnings(listener: Listener, path: FieldPath) -> Iterator[Finding]:
-    """Yield that a listener has a protocol that no router here speaks."""
+    """Yield options and protocols that no router here has."""
+    if listener.tls is not None:
+        yield from _option_warnings(listener.tls, (*path, "tls"))
     if listener.protocol in PROTOCOLS:
         return
     what = "is for waypoints and the gateways between networks of an ambient mesh"
@@ -233,20 +240,35 @@ def _tls_mistakes(listener: Listener, path: FieldPath) -> Iterator[Finding]:
 
 
 def _option_mistakes(tls: ListenerTls, path: FieldPath) -> Iterator[Finding]:
-    for key, value in tls.options.items():
-        if key == TLS_TERMINATE_MODE:
-            if value not in _TERMINATE_MODES:
-                yield (
-                    (*path, "options", key),
-                    f'expected one of {", ".join(_TERMINATE_MODES)}, found "{value}"',
-                )
-            elif value != "ISTIO_MUTUAL" and not tls.certificate_refs:
-                yield (
-                    (*path, "certificateRefs"),
-                    f"is missing: TLS in mode {value} needs a certificate",
-                )
-        else:
-            yield (*path, "options", key), f"is not supported here; known: {TLS_TERMINATE_MODE}"
+    mode = tls.options.get(TLS_TERMINATE_MODE, "SIMPLE")
+    if mode not in _TERMINATE_MODES:
+        yield (
+            (*path, "options", TLS_TERMINATE_MODE),
+            f'expected one of {", ".join(_TERMINATE_MODES)}, found "{mode}"',
+        )
+        return
+    needs_one = mode not in (ISTIO_SIMPLE, "ISTIO_MUTUAL") and tls.mode is not TlsMode.PASSTHROUGH
+    if needs_one and tls.options and not tls.certificate_refs:
+        yield (*path, "certificateRefs"), f"is missing: TLS in mode {mode} needs a certificate"
+
+
+def _option_warnings(tls: ListenerTls, path: FieldPath) -> Iterator[Finding]:
+    known = (TLS_TERMINATE_MODE, TLS_CIPHER_SUITES)
+    for key in tls.options:
+        if key not in known:
+            yield (*path, "options", key), f"has no effect; known: {', '.join(known)}"
+    for each in cipher_suites(tls):
+        if each not in CIPHERS:
+            yield (
+                (*path, "options", TLS_CIPHER_SUITES),
+                f'the cipher "{each}" is left out, as in Istio: Envoy knows it not',
+            )
+
+
+def cipher_suites(tls: ListenerTls) -> tuple[str, ...]:
+    """Return the ciphers that the options of a listener name."""
+    given = tls.options.get(TLS_CIPHER_SUITES, "").split(",")
+    return tuple(each.strip() for each in given if each.strip())
 
 
 def _allowed_route_mistakes(allowed: AllowedRoutes, path: FieldPath) -> Iterator[Finding]:
