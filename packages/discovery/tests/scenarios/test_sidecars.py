@@ -4,6 +4,7 @@ import asyncio
 from pathlib import Path
 
 import aiohttp
+import pytest
 
 from documents import entry
 from planes import eventually
@@ -167,15 +168,24 @@ async def test_a_policy_that_says_nothing_refuses_unknown_hosts(scene: Scene) ->
     assert await status(reviews.client, "http://s.b/") == 200
 
 
-async def test_unknown_hosts_go_to_the_proxy_that_is_named(scene: Scene) -> None:
+@pytest.mark.parametrize("host", ["t", "alias"])
+async def test_unknown_hosts_go_to_the_proxy_that_is_named(host: str, scene: Scene) -> None:
+    """By its own name, or that of an alias."""
     reviews = await scene.reviews()
     await other_service(scene)
+    proxy = f"{{host: {host}.b.svc.cluster.local, port: {{number: 80}}}}"
 
     await scene.apply(
+        alias="""\
+apiVersion: v1
+kind: Service
+metadata: {name: alias, namespace: b}
+spec: {type: ExternalName, externalName: t.b.svc.cluster.local}
+""",
         sidecar=sidecar(
-            "{egress: [{hosts: [b/s.b.svc.cluster.local]}], outboundTrafficPolicy: {mode:"
-            " ALLOW_ANY, egressProxy: {host: t.b.svc.cluster.local, port: {number: 80}}}}"
-        )
+            "{egress: [{hosts: [b/s.b.svc.cluster.local]}], "
+            f"outboundTrafficPolicy: {{mode: ALLOW_ANY, egressProxy: {proxy}}}}}"
+        ),
     )
 
     answer = await reviews.client.get("http://unknown.example/")

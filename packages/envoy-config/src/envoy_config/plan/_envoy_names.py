@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from istio_config.addresses import UNIX
 from istio_config.kinds.virtual_service import Destination
-from mesh_model import Port, Service
+from mesh_model import Port, Service, ServicesByName
 
 BLACK_HOLE = "BlackHoleCluster"
 PASSTHROUGH = "PassthroughCluster"
@@ -24,11 +24,14 @@ def outbound_cluster(service: Service, port: Port, subset: str = "") -> str:
     return f"outbound|{port.number}|{subset}|{service.host}"
 
 
-def egress_proxy_cluster(proxy: Destination | None) -> str | None:
+def egress_proxy_cluster(proxy: Destination | None, services: ServicesByName) -> str | None:
     """Return the cluster of a proxy to which what is for unknown hosts goes, if there is one."""
     if proxy is None:
         return None
-    return f"outbound|{proxy.port_number}|{proxy.subset}|{proxy.host.lower()}"
+    host = proxy.host.lower()
+    if (found := services.find(host)) is not None:
+        host = found.service.host
+    return f"outbound|{proxy.port_number}|{proxy.subset}|{host}"
 
 
 class OutboundClusterName(NamedTuple):

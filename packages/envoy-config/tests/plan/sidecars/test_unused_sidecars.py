@@ -71,6 +71,19 @@ def test_a_proxy_for_unknown_hosts_that_is_no_service_is_reported(model_of: Buil
     assert message.startswith('spec.outboundTrafficPolicy.egressProxy.host: there is no service "')
 
 
+def test_a_proxy_for_unknown_hosts_may_have_the_name_of_an_alias(model_of: Build) -> None:
+    alias = (
+        "apiVersion: v1\nkind: Service\nmetadata: {name: out, namespace: default}\n"
+        "spec: {type: ExternalName, externalName: web.x}\n"
+    )
+    host = "out.default.svc.cluster.local"
+    policy = f"{{mode: ALLOW_ANY, egressProxy: {{host: {host}, port: {{number: 80}}}}}}"
+
+    found = messages(model_of(*SERVICES, alias, sidecar(f"{{outboundTrafficPolicy: {policy}}}")))
+
+    assert found == []
+
+
 def test_of_two_for_a_whole_namespace_the_younger_is_reported(model_of: Build) -> None:
     every = "{egress: [{hosts: ['*/*']}]}"
     model = model_of(

@@ -247,7 +247,7 @@ def _unknown(asked: _Asked, taken: set[str]) -> Iterator[bytes]:
     # Where nothing is intercepted, unknown hosts are looked up in any case.
     looks_up = policy.looks_up and asked.scope.redirected
     rest = names.DYNAMIC_DNS if looks_up else names.PASSTHROUGH
-    cluster = names.egress_proxy_cluster(policy.egress_proxy) or rest
+    cluster = names.egress_proxy_cluster(policy.egress_proxy, asked.scope.by_name) or rest
     yield unknown_hosts(
         cluster if policy.allows_any else None,
         redirected=asked.scope.redirected,

@@ -100,7 +100,7 @@ def unknown_target(scope: Scope) -> TcpTarget:
     policy = scope.outbound_policy
     if not policy.allows_any:
         return to_cluster(names.BLACK_HOLE)
-    cluster = names.egress_proxy_cluster(policy.egress_proxy)
+    cluster = names.egress_proxy_cluster(policy.egress_proxy, scope.by_name)
     if cluster is None:
         return to_cluster(names.PASSTHROUGH)
     return TcpTarget(stat_prefix=cluster, clusters=(WeightedCluster(cluster),))

@@ -82,7 +82,10 @@ def _hosts(item: ConfigObject, spec: SidecarSpec, model: MeshModel) -> Iterator[
     proxy = policy.egress_proxy if policy is not None else None
     if proxy is None:
         return
-    if not _brings_in(EgressHost(ANY, proxy.host.lower()), item.namespace, model):
+    named = proxy.host.lower()
+    aliased = model.indices.aliased(named)
+    target = aliased[1] if aliased is not None else named
+    if not _brings_in(EgressHost(ANY, target), item.namespace, model):
         yield item.problem(
             ("spec", "outboundTrafficPolicy", "egressProxy", "host"),
             f'there is no service "{proxy.host}" that is exported to this namespace: calls of '
