@@ -3,10 +3,10 @@
 from mesh_protos import CREATE_CERTIFICATE, type_urls
 from mesh_protos.ca_pb2 import DESCRIPTOR as CA_FILE
 from mesh_protos.ca_pb2 import IstioCertificateRequest, IstioCertificateResponse
+from mesh_protos.envoy_fields_pb2 import FilterStateAfterHandshake, Scope, StatsLoggerScope
 from mesh_protos.health_pb2 import HealthInformation
 from mesh_protos.nds_pb2 import NameTable
 from mesh_protos.proxy_config_pb2 import ProxyConfig
-from mesh_protos.stats_scope_pb2 import Scope, StatsLoggerScope
 
 
 def test_certificate_request_has_istios_field_numbers() -> None:
@@ -88,3 +88,8 @@ def test_the_scope_of_statistics_has_envoys_field_numbers() -> None:
         b"\x0a\x02\x08\x01\x12\x02\x08\x02\x1a\x02\x08\x03"  # 1 to 3: the bounds
         b"\x20\x01\x2a\x01p\x32\x01s"  # 4: enable_eviction, 5: prefix, 6: sharing_name
     )
+
+
+def test_values_after_a_handshake_have_envoys_field_number() -> None:
+    after = FilterStateAfterHandshake(on_downstream_tls_handshake=[b"a"])
+    assert after.SerializeToString(deterministic=True) == b"\x12\x01a"

@@ -24,6 +24,7 @@ apiVersion: mesh.istio.io/v1alpha1
 kind: MeshConfig
 spec:
   extensionProviders:
+  - {name: mine, prometheus: {}}
   - {name: zipkin, zipkin: {service: als.example.com, port: 80}}
   - {name: lost, zipkin: {service: als.example.com, port: 81}}
   - {name: als, envoyHttpAls: {service: far/als.example.com, port: 80}}
@@ -40,6 +41,7 @@ metadata: {{name: {name}, namespace: {namespace}}}
 spec: {{{spec}}}
 """
 LOGS = "accessLogging: [{{providers: [{{name: {}}}]}}]"
+METRICS = "metrics: [{{providers: [{{name: {}}}]}}]"
 TRACES = "tracing: [{{providers: [{{name: {}}}]}}]"
 
 
@@ -64,6 +66,10 @@ def reported(model: MeshModel) -> list[tuple[str, str]]:
         (TRACES.format("otel"), "near", None),
         (TRACES.format("otel-grpc"), "near", "its port 90 declares the protocol HTTP, not GRPC"),
         (LOGS.format("http"), "near", "its port 90 declares the protocol HTTP, not GRPC"),
+        (METRICS.format("Prometheus"), "near", None),
+        (METRICS.format("mine"), "near", None),
+        (METRICS.format("zipkin"), "near", "takes no metrics"),
+        (METRICS.format("stackdriver"), "near", "the mesh config has no extension provider stackd"),
         ("accessLogging: [{disabled: true}]", "near", None),
         ("accessLogging: [{}]", "near", "names no provider"),
     ],
@@ -77,7 +83,7 @@ def test_a_provider_that_nothing_can_be_sent_to_is_reported(
         assert found == []
     else:
         ((field, message),) = found
-        assert field.startswith(("spec.accessLogging", "spec.tracing"))
+        assert field.startswith(("spec.accessLogging", "spec.tracing", "spec.metrics"))
         assert wanted in message
 
 

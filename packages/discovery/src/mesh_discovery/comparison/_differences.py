@@ -93,7 +93,7 @@ def first_difference(wanted: Any, had: Any) -> tuple[str, str] | None:
     return next(_different_fields(wanted, had, ""), None)
 
 
-_UNREAD = frozenset(("stats_scope",))
+_UNREAD = frozenset(("stats_scope", "on_downstream_tls_handshake"))
 """Fields that are sent, and that Envoy's messages in Python are too old to read."""
 _HIDDEN = "[redacted]"
 """Shown by Envoy in place of tokens and the like, which can't be compared."""

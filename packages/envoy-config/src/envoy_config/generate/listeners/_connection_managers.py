@@ -20,7 +20,7 @@ from envoy_config.generate.listeners._manager_settings import (
     apply_settings,
     suppresses_debug_headers,
 )
-from envoy_config.generate.listeners._metric_filters import find_caller
+from envoy_config.generate.listeners._metric_filters import find_protocol
 from envoy_config.generate.telemetry._access_logs import request_logs
 from envoy_config.generate.telemetry._tracing import trace
 from envoy_config.plan.telemetry._telemetry import side_of
@@ -148,5 +148,5 @@ def _filter(
     telemetry = side_of(settings.proxy, settings.mesh, inbound=inbound)
     trace(manager, telemetry.tracing, at_gateway=side is Side.GATEWAY)
     if telemetry.metrics:
-        find_caller(manager, inbound=inbound)
+        find_protocol(manager)
     return network_filter("envoy.filters.network.http_connection_manager", manager)

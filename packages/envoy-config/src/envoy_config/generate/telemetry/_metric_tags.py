@@ -14,6 +14,7 @@ from envoy_config.plan._workload_metadata import METRICS_KEY as _METADATA
 from envoy_config.plan._workload_metadata import NAME_LABELS, REVISION_LABELS
 
 UNKNOWN = "unknown"
+_PLAINTEXT = "none"
 _NODE = "xds.node.metadata"
 _LONGEST = 253
 """Of a name of Kubernetes; a certificate may have a longer one."""
@@ -26,17 +27,24 @@ def values_of_connection() -> Iterator[tuple[str, str]]:
     """Yield what is found out once a connection, by key, with formats: the proxy's own workload."""
     for part, text in _own_workload():
         yield f"{_METADATA}.own_{part}", f"%CEL({text})%"
-    yield f"{_METADATA}.{UNKNOWN}", UNKNOWN
+    for constant in (UNKNOWN, _PLAINTEXT):
+        yield f"{_METADATA}.{constant}", constant
 
 
-def values_of_request(*, inbound: bool) -> Iterator[tuple[str, str]]:
-    """Yield what is found out of each request, by key, with formats; inbound: the caller, too."""
+def values_of_handshake() -> Iterator[tuple[str, str]]:
+    """Yield what is found out of a caller once it has shown its certificate.
+
+    Once a connection: taking a principal apart takes as long as all else that a request does.
+    """
+    for name, text in _caller():
+        yield f"{_METADATA}.{name}", f"%CEL({text})%"
+
+
+def values_of_request() -> Iterator[tuple[str, str]]:
+    """Yield what is found out of each request, by key, with formats."""
     content_type = "request.headers['content-type']"
     is_grpc = f"'content-type' in request.headers && {content_type}.startsWith('application/grpc')"
     yield f"{_METADATA}.protocol", f"%CEL({is_grpc} ? 'grpc' : 'http')%"
-    if inbound:
-        for name, text in _caller():
-            yield f"{_METADATA}.{name}", f"%CEL({text})%"
 
 
 def request_tags(*, inbound: bool) -> Mapping[str, str]:
@@ -81,20 +89,31 @@ def _caller() -> Iterator[tuple[str, str]]:
     for name, group in (("namespace", 1), ("account", 2)):
         part = f"re.extract({_PRINCIPAL}, '{_PARTS}', '\\\\{group}')"
         yield name, f"{is_known} ? {part} : '{UNKNOWN}'"
-    yield "policy", "connection.mtls ? 'mutual_tls' : 'none'"
+    yield "policy", f"connection.mtls ? 'mutual_tls' : '{_PLAINTEXT}'"
 
 
-def _kept(key: str, longest: int | None = None) -> str:
+def _kept(key: str) -> str:
     """Return the format of a value that a filter has found."""
-    return f"%FILTER_STATE({_METADATA}.{key}:PLAIN){f':{longest}' if longest else ''}%"
+    return f"%{_state(key)}%"
 
 
-def _either(*commands: str) -> str:
-    """Return the format of the first command that has a value, or of `unknown`."""
-    operators = []
-    for each in (*commands, f"FILTER_STATE({_METADATA}.{UNKNOWN}:PLAIN)"):
+def _state(key: str) -> str:
+    return f"FILTER_STATE({_METADATA}.{key}:PLAIN)"
+
+
+def _either(*commands: str, default: str = UNKNOWN, longest: int | None = None) -> str:
+    """Return the format of the first command that has a value, or of a constant.
+
+    longest: so much of the value is taken.
+    """
+    operators: list[dict[str, str | int]] = []
+    for each in (*commands, _state(default)):
         command, _, parameter = each.removesuffix(")").partition("(")
-        operators.append({"command": command} | ({"param": parameter} if parameter else {}))
+        operators.append({"command": command, "param": parameter})
+        if not parameter:
+            del operators[-1]["param"]
+    if longest is not None:
+        operators[0]["max_length"] = longest
     return f"%COALESCE({json.dumps({'operators': operators})})%"
 
 
@@ -136,16 +155,16 @@ def _of_service() -> Iterator[tuple[str, str]]:
         yield tag, _either(f"CLUSTER_METADATA({_METADATA}:{key})")
 
 
-def _of_caller(values: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield the tags of a caller, by its certificate; values: formats of what that says."""
-    yield "source_principal", values["principal"]
-    yield "source_workload_namespace", values["namespace"]
+def _of_caller() -> Iterator[tuple[str, str]]:
+    """Yield the tags of a caller, by its certificate; in plaintext it has none."""
+    yield "source_principal", _either(_state("principal"), longest=_LONGEST_PRINCIPAL)
+    yield "source_workload_namespace", _either(_state("namespace"), longest=_LONGEST)
     # A certificate names an account, and no workload.
     for tag in ("source_workload", "source_canonical_service", "source_app"):
-        yield tag, values["account"]
+        yield tag, _either(_state("account"), longest=_LONGEST)
     for tag in ("source_canonical_revision", "source_version", "source_cluster"):
         yield tag, UNKNOWN
-    yield "connection_security_policy", values["policy"]
+    yield "connection_security_policy", _either(_state("policy"), default=_PLAINTEXT)
 
 
 def _of_called() -> Iterator[tuple[str, str]]:
@@ -164,11 +183,7 @@ def _of_workload() -> Iterator[tuple[str, str]]:
 def _request_tags(*, inbound: bool) -> Iterator[tuple[str, str]]:
     yield "reporter", "destination" if inbound else "source"
     if inbound:
-        values = {
-            name: _kept(name, _LONGEST_PRINCIPAL if name == "principal" else _LONGEST)
-            for name, _ in _caller()
-        }
-        yield from _of_caller(values)
+        yield from _of_caller()
         yield from _of_workload()
     else:
         yield from _of_called()
@@ -182,8 +197,7 @@ def _request_tags(*, inbound: bool) -> Iterator[tuple[str, str]]:
 def _connection_tags(*, inbound: bool) -> Iterator[tuple[str, str]]:
     yield "reporter", "destination" if inbound else "source"
     if inbound:
-        # Whole connections have no filter that comes after the handshake.
-        yield from _of_caller({name: f"%CEL({text})%" for name, text in _caller()})
+        yield from _of_caller()
         yield from _of_workload()
     else:
         yield from _of_called()

@@ -21,7 +21,7 @@ from envoy_config.generate.telemetry._metric_tags import (
 )
 from envoy_config.plan._resolved_telemetry import Metric, SideTelemetry
 from istio_config.kinds.telemetry import METRIC_NAMES, IstioMetric
-from mesh_protos import stats_scope_pb2
+from mesh_protos import envoy_fields_pb2
 
 _Config = stats_pb2.Config
 _Unit = _Config.Histogram.Unit
@@ -137,14 +137,14 @@ def _logger(
 @cache
 def _scope() -> bytes:
     """Return the field of the bounds, which all loggers of a proxy share."""
-    scope = stats_scope_pb2.Scope(
+    scope = envoy_fields_pb2.Scope(
         max_counters=wrappers_pb2.UInt32Value(value=_MOST_COUNTERS),
         max_histograms=wrappers_pb2.UInt32Value(value=_MOST_HISTOGRAMS),
         enable_eviction=True,
         prefix=_STAT_PREFIX,
         sharing_name=_STAT_PREFIX,
     )
-    field = stats_scope_pb2.StatsLoggerScope(stats_scope=scope)
+    field = envoy_fields_pb2.StatsLoggerScope(stats_scope=scope)
     return field.SerializeToString(deterministic=True)
 
 

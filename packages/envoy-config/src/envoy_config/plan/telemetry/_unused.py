@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from envoy_config.plan._provider_services import provider_service
 from envoy_config.plan.telemetry._levels import first_for_all, is_for_all
-from envoy_config.plan.telemetry._providers import BUILT_IN_LOG, providers_of
+from envoy_config.plan.telemetry._providers import BUILT_IN_LOG, makes_metrics, providers_of
 from istio_config.kinds.mesh_config import MeshConfigSpec
 from istio_config.kinds.mesh_config.providers import ExtensionProvider
 from istio_config.kinds.telemetry import TELEMETRY, TelemetrySpec
@@ -49,6 +49,11 @@ def _unusable(rule: _Rule, model: MeshModel) -> Iterator[tuple[FieldPath, str]]:
             why = _why_no_trace(each.name, rule.namespace, model)
             if why is not None:
                 yield ("tracing", index, "providers", 0, "name"), f"{why}: nothing is traced"
+    for index, metrics in enumerate(rule.spec.metrics):
+        for place, each in enumerate(metrics.providers):
+            why = _why_no_metrics(each.name, model)
+            if why is not None:
+                yield ("metrics", index, "providers", place, "name"), f"{why}: nothing is counted"
 
 
 def _why_no_log(name: str, namespace: str, model: MeshModel) -> str | None:
@@ -69,6 +74,14 @@ def _why_no_trace(name: str, namespace: str, model: MeshModel) -> str | None:
     if provider.tracer is None:
         return f"the extension provider {name} takes no traces"
     return _why_no_service(provider, namespace, model)
+
+
+def _why_no_metrics(name: str, model: MeshModel) -> str | None:
+    if makes_metrics(name, model.mesh_config):
+        return None
+    if name.lower() in providers_of(model.mesh_config):
+        return f"the extension provider {name} takes no metrics that proxies make"
+    return _unknown(name, model.mesh_config)
 
 
 def _unknown(name: str, mesh: MeshConfigSpec) -> str:

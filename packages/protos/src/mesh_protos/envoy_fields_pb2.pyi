@@ -1,7 +1,8 @@
 from google.protobuf import wrappers_pb2 as _wrappers_pb2
+from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
-from collections.abc import Mapping as _Mapping
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
 from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
@@ -27,3 +28,9 @@ class Scope(_message.Message):
     prefix: str
     sharing_name: str
     def __init__(self, max_counters: _Optional[_Union[_wrappers_pb2.UInt32Value, _Mapping]] = ..., max_gauges: _Optional[_Union[_wrappers_pb2.UInt32Value, _Mapping]] = ..., max_histograms: _Optional[_Union[_wrappers_pb2.UInt32Value, _Mapping]] = ..., enable_eviction: bool = ..., prefix: _Optional[str] = ..., sharing_name: _Optional[str] = ...) -> None: ...
+
+class FilterStateAfterHandshake(_message.Message):
+    __slots__ = ("on_downstream_tls_handshake",)
+    ON_DOWNSTREAM_TLS_HANDSHAKE_FIELD_NUMBER: _ClassVar[int]
+    on_downstream_tls_handshake: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, on_downstream_tls_handshake: _Optional[_Iterable[bytes]] = ...) -> None: ...
