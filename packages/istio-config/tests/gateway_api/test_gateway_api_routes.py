@@ -213,8 +213,8 @@ MISTAKES = [
     ),
     (
         "HTTPRoute",
-        rule(f"{{backendRefs: [{{name: a, port: 80, filters: [{REWRITE}]}}]}}"),
-        "backendRefs[0].filters[0].type: URLRewrite is not supported at one backend",
+        rule("{backendRefs: [{name: a, port: 80, filters: [{type: URLRewrite}]}]}"),
+        "backendRefs[0].filters[0]: a filter of type URLRewrite needs the field urlRewrite",
     ),
     (
         "HTTPRoute",
@@ -321,3 +321,9 @@ def test_what_is_not_supported_is_let_pass_on_request() -> None:
     ]
     assert passed.item is not None
     assert [each.field for each in passed.notes] == ["spec.rules[0].sessionPersistence"]
+
+
+def test_a_filter_that_one_backend_can_not_have_refuses_no_file() -> None:
+    mirror = "{type: RequestMirror, requestMirror: {backendRef: {name: b, port: 80}}}"
+    spec = rule(f"{{backendRefs: [{{name: a, port: 80, filters: [{mirror}]}}]}}")
+    assert read("HTTPRoute", spec) == ([], [])

@@ -308,3 +308,15 @@ def test_each_hostname_has_a_table_of_its_own() -> None:
     assert found.hosts("http") == {"a.example", "b.example"}
     assert names(found, "a.example") == ["shop.a.0.0"]
     assert names(found, "b.example") == ["shop.a.0.0", "shop.b.0.0"]
+
+
+def test_a_backend_with_a_filter_of_whole_rules_leads_nowhere_and_keeps_its_share() -> None:
+    mirror = "{type: RequestMirror, requestMirror: {backendRef: {name: log, port: 80}}}"
+    backends = f"[{{name: cart, port: 80, filters: [{mirror}]}}, {{name: cart-next, port: 80}}]"
+    found = translated(GATEWAY + route(f"{{backendRefs: {backends}}}"))
+    (of_rule,) = found.routes("http", "*")
+    hosts = [each.destination.host for each in of_rule.route if each.destination is not None]
+    assert hosts == ["cart.shop.invalid", f"cart-next.shop{CLUSTER}"]
+    (warning,) = found.warnings
+    assert "spec.rules[0].backendRefs[0].filters[0].type: RequestMirror is not" in warning
+    assert warning.endswith("(UnsupportedValue)")

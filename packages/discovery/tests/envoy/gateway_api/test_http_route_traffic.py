@@ -309,3 +309,19 @@ async def test_a_listener_set_adds_listeners_to_a_gateway_of_another_namespace(
     with pytest.raises(aiohttp.ClientConnectionError):
         await site.router.get(f"http://shop.example:{port}/")
     assert await site.version() == "a"
+
+
+async def test_a_filter_that_one_backend_can_not_have_takes_its_requests_away(
+    scene: Scene,
+) -> None:
+    rewrite = "{type: URLRewrite, urlRewrite: {hostname: in.example}}"
+    site = await opened_site(
+        scene,
+        routes=route(
+            f"{{matches: [{{path: {{value: /odd}}}}], "
+            f"backendRefs: [{{name: a, port: 80, filters: [{rewrite}]}}]}}, {{{A}}}"
+        ),
+    )
+    assert (await site.version("/odd"), await site.version("/")) == ("500", "a")
+    (warning,) = scene.plane.store.warnings
+    assert "URLRewrite is not supported at one backend" in warning.message

@@ -21,6 +21,7 @@ from istio_config.kinds.gateway_api._filters import (
     Redirect,
     UrlRewrite,
 )
+from istio_config.kinds.gateway_api._filters_rules import BACKEND_FILTERS
 from istio_config.kinds.gateway_api._gateway import GATEWAY, GatewaySpec
 from istio_config.kinds.gateway_api._gateway_class import (
     CONTROLLER,
@@ -87,6 +88,7 @@ GATEWAY_API_KINDS: tuple[Kind[Any], ...] = (
 """The kinds of the Gateway API that have an effect."""
 
 __all__ = [
+    "BACKEND_FILTERS",
     "BackendObjectReference",
     "BackendReference",
     "BackendTlsPolicySpec",

@@ -44,7 +44,8 @@ _OF_GRPC = (
     FilterType.REQUEST_MIRROR,
     FilterType.EXTENSION_REF,
 )
-_OF_BACKENDS = (FilterType.REQUEST_HEADER_MODIFIER, FilterType.RESPONSE_HEADER_MODIFIER)
+BACKEND_FILTERS = (FilterType.REQUEST_HEADER_MODIFIER, FilterType.RESPONSE_HEADER_MODIFIER)
+"""The filters that one backend can have, as in Istio; others belong to the whole rule."""
 _REPEATABLE = (FilterType.REQUEST_MIRROR, FilterType.EXTENSION_REF)
 _ORIGIN = re.compile(r"\*|[a-zA-Z][a-zA-Z0-9+.-]*://(\*|(\*\.)?[A-Za-z0-9.-]+)(:[0-9]{1,5})?")
 
@@ -54,7 +55,6 @@ def filter_mistakes(
     path: FieldPath,
     *,
     prefix: bool = False,
-    of_backend: bool = False,
 ) -> Iterator[Finding]:
     """Yield what is wrong with the filters of a rule or of a backend.
 
@@ -70,11 +70,6 @@ def filter_mistakes(
         seen.add(each.type)
         if isinstance(each, GrpcFilter) and each.type not in _OF_GRPC:
             yield (*here, "type"), f"{each.type.value} is not a filter of a GRPCRoute"
-        elif of_backend and each.type not in _OF_BACKENDS:
-            yield (
-                (*here, "type"),
-                f"{each.type.value} is not supported at one backend; give it to the whole rule",
-            )
         else:
             yield from _filter_mistakes(each, here, prefix=prefix)
     if {FilterType.REQUEST_REDIRECT, FilterType.URL_REWRITE} <= seen:

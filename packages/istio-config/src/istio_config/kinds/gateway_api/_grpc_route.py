@@ -123,7 +123,7 @@ def _rule_mistakes(rule: GrpcRule, path: FieldPath) -> Iterator[Finding]:
     for index, backend in enumerate(rule.backend_refs):
         where = (*path, "backendRefs", index)
         yield from backend_mistakes(backend, where)
-        yield from filter_mistakes(backend.filters, (*where, "filters"), of_backend=True)
+        yield from filter_mistakes(backend.filters, (*where, "filters"))
 
 
 def _method_mistakes(match: MethodMatch, path: FieldPath) -> Iterator[Finding]:

@@ -203,7 +203,7 @@ def _path_mistakes(here: PathMatch, path: FieldPath) -> Iterator[Finding]:
 
 def _backend_mistakes(backend: HttpBackend, path: FieldPath) -> Iterator[Finding]:
     yield from backend_mistakes(backend, path)
-    yield from filter_mistakes(backend.filters, (*path, "filters"), of_backend=True)
+    yield from filter_mistakes(backend.filters, (*path, "filters"))
 
 
 def _timeout_mistakes(timeouts: Timeouts, path: FieldPath) -> Iterator[Finding]:

@@ -54,8 +54,12 @@ class Resolver:
                 return Resolved(_destination(found.host, port))
             reason = "BackendNotFound"
             message = _no_port(reference, found)
-        bad = BadReference(path, reason, message)
+        return self.refuse(reference, BadReference(path, reason, message))
+
+    def refuse(self, reference: Reference, bad: BadReference) -> Resolved:
+        """Return what stands for a reference that is not followed, so that it answers with 500."""
         self.bad.append(bad)
+        namespace = reference.namespace or self._namespace
         host = f"{reference.name}.{namespace}{NOWHERE}".lower()
         return Resolved(_destination(host, reference.port or 80), bad)
 

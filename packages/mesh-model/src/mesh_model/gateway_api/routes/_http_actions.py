@@ -6,6 +6,7 @@ from typing import TypeAlias
 
 from istio_config.kinds.formats import header_value_mistake
 from istio_config.kinds.gateway_api import (
+    BACKEND_FILTERS,
     Cors,
     GrpcBackend,
     GrpcFilter,
@@ -31,7 +32,7 @@ from istio_config.kinds.virtual_service import (
     UnmatchedPreflights,
 )
 from mesh_configfile import Duration, FieldPath
-from mesh_model.gateway_api.routes._backends import Resolver
+from mesh_model.gateway_api.routes._backends import BadReference, Resolver
 
 Filters: TypeAlias = Sequence[HttpFilter | GrpcFilter]
 Backends: TypeAlias = Sequence[HttpBackend | GrpcBackend]
@@ -50,7 +51,9 @@ def destinations(
     found = []
     any_good = False
     for index, each in enumerate(backends):
-        resolved = resolver.resolve(each, (*place, "backendRefs", index))
+        path = (*place, "backendRefs", index)
+        wrong = _unsupported(each.filters, path)
+        resolved = resolver.refuse(each, wrong) if wrong else resolver.resolve(each, path)
         if each.weight == 0:
             continue
         any_good = any_good or resolved.bad is None
@@ -62,6 +65,18 @@ def destinations(
             )
         )
     return tuple(found) if any_good else ()
+
+
+def _unsupported(filters: Filters, path: FieldPath) -> BadReference | None:
+    """Return the first filter that only a whole rule can have."""
+    for index, each in enumerate(filters):
+        if each.type not in BACKEND_FILTERS:
+            message = (
+                f"{each.type.value} is not supported at one backend, as in Istio: its share of "
+                "requests is answered with 500; give it to the whole rule"
+            )
+            return BadReference((*path, "filters", index, "type"), "UnsupportedValue", message)
+    return None
 
 
 def headers_of(filters: Filters) -> Headers | None:
