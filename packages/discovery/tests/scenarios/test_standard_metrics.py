@@ -2,10 +2,13 @@
 
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import NamedTuple
 
+from mesh_discovery.serve._status import status_problems
+from mesh_testkit.envoys import find_envoy
 from planes import eventually
-from scenarios import MeshEnvoy, Scene
+from scenarios import MeshEnvoy, Scene, opened_scene
 
 SERVICE = """\
 apiVersion: networking.istio.io/v1
@@ -307,3 +310,24 @@ async def test_calls_of_grpc_bear_their_status(scene: Scene) -> None:
     for envoy in found:
         each = await counted(envoy, REQUESTS[0])
         assert each.tags["request_protocol"] == "grpc"
+
+
+async def test_older_envoys_serve_without_metrics_and_the_status_says_so_once(
+    tmp_path: Path, socket_dir: Path
+) -> None:
+    old = find_envoy("1.36")
+    async with opened_scene(tmp_path=tmp_path, socket_dir=socket_dir, envoy_binary=old) as scene:
+        found = await pair(scene)
+        assert (await found.client.get("http://s.b/")).status == 200
+        for envoy in found:
+            assert await series(envoy) == []
+
+        (said,) = status_problems(scene.plane.pages.status())
+        assert said.startswith("without Istio's metrics: ")
+        assert said.endswith(" (and 1 others): Envoy makes them from 1.37 on")
+
+        off = "spec: {defaultProviders: {metrics: []}}"
+        await scene.apply(
+            mesh_config=f"apiVersion: mesh.istio.io/v1alpha1\nkind: MeshConfig\n{off}\n"
+        )
+        assert not list(status_problems(scene.plane.pages.status()))

@@ -141,6 +141,7 @@ class DebugPages:
             "open_files": out_of_files() or "",
             "proxies": len(connected),
             "not_served": [each for client in connected for each in self._not_served(client)],
+            "without_metrics": self._without_metrics(connected),
             "refused": [
                 {
                     "proxy": client.node.id,
@@ -199,6 +200,23 @@ class DebugPages:
             return []
         found = self._served.current.proxyless.not_served(proxy, listeners.names)
         return [{"proxy": client.node.id, "name": name, "reason": why} for name, why in found]
+
+    def _without_metrics(self, connected: Iterable[ClientStatus]) -> str:
+        """Return, once for all of them, which Envoys are too old to make Istio's metrics."""
+        if self._store.snapshot.mesh_config.default_providers.metrics == ():
+            return ""
+        old = [
+            client.node
+            for client in connected
+            if client.node.user_agent.startswith("envoy/")
+            and (proxy := self._proxy(client)) is not None
+            and not (proxy.can_make_metrics or proxy.is_proxyless)
+        ]
+        if not old:
+            return ""
+        first, others = old[0], len(old) - 1
+        and_others = f" (and {others} others)" if others else ""
+        return f"{first.id} is {first.user_agent}{and_others}: Envoy makes them from 1.37 on"
 
     def _proxy(self, client: ClientStatus) -> Proxy | None:
         try:

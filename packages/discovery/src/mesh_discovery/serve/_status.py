@@ -80,6 +80,8 @@ class StatusDocument(TypedDict):
     """Of EnvoyFilters, that proxies go without."""
     proxies: int
     not_served: list[NotServedStatus]
+    without_metrics: NotRequired[str]
+    """The proxies whose Envoys are too old to make Istio's metrics; empty if there are none."""
     refused: list[RefusedStatus]
     open_files: str
     """Empty, or that no more files can be opened."""
@@ -142,6 +144,8 @@ def status_problems(document: StatusDocument, *, now: float | None = None) -> It
         yield from _wrong_file(wrong, now)
     if trouble := document.get("open_files", ""):
         yield trouble
+    if old := document.get("without_metrics", ""):
+        yield f"without Istio's metrics: {old}"
     for each in (*document["unreachable"], *document["taken"]):
         yield f"not reached: {_problem(each)}"
     for each in document.get("patches", ()):
