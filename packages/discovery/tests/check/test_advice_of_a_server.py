@@ -36,10 +36,10 @@ def test_warnings_are_logged_until_they_are_mended_and_hints_never(
             strict_namespaces=False,
         )
 
-    told = [each.__dict__["what"] for each in caplog.records if "what" in each.__dict__]
+    logged = [each.__dict__["what"] for each in caplog.records if "what" in each.__dict__]
     assert [each.code for each in store.warnings] == ["IST0110"]
-    assert len([each for each in told if "Sidecar a" in each]) == 1
-    assert not any("does not say the protocol" in each for each in told)
+    assert len([each for each in logged if "Sidecar a" in each]) == 1
+    assert not any("does not say the protocol" in each for each in logged)
     checked = check_configuration(tmp_path)
     assert [each.code for each in checked.hints] == ["IST0118"]
     assert checked.is_good

@@ -85,7 +85,7 @@ async def test_a_websocket_goes_through_sidecars_and_gateways(scene: Scene) -> N
 @pytest.mark.parametrize(
     ("version", "beginning"), [("V1", b"PROXY TCP4 "), ("V2", b"\r\n\r\n\x00\r\nQUIT\n")]
 )
-async def test_a_server_outside_is_told_the_client_by_proxy_protocol(
+async def test_a_server_outside_learns_the_client_by_proxy_protocol(
     version: str, beginning: bytes, scene: Scene
 ) -> None:
     received: list[bytes] = []

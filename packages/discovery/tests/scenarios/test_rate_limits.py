@@ -116,16 +116,16 @@ async def serving(limits: Limits, address: str, port: int) -> AsyncIterator[None
         response_serializer=rls_pb2.RateLimitResponse.SerializeToString,
     )
     name = "envoy.service.ratelimit.v3.RateLimitService"
-    made = grpc.aio.server()
-    made.add_generic_rpc_handlers(
+    server = grpc.aio.server()
+    server.add_generic_rpc_handlers(
         (grpc.method_handlers_generic_handler(name, {"ShouldRateLimit": method}),)
     )
-    made.add_insecure_port(f"{address}:{port}")
-    await made.start()
+    server.add_insecure_port(f"{address}:{port}")
+    await server.start()
     try:
         yield
     finally:
-        await made.stop(0)
+        await server.stop(0)
 
 
 async def test_a_gateway_asks_a_service_for_the_limits_of_all(scene: Scene) -> None:

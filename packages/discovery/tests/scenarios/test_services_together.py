@@ -189,14 +189,14 @@ async def grpc_server(address: str, port: int) -> AsyncIterator[list[str]]:
             called.append(handler_call_details.method)
             return grpc.unary_unary_rpc_method_handler(answer)
 
-    made = grpc.aio.server()
-    made.add_generic_rpc_handlers((Everything(),))
-    made.add_insecure_port(f"{address}:{port}")
-    await made.start()
+    server = grpc.aio.server()
+    server.add_generic_rpc_handlers((Everything(),))
+    server.add_insecure_port(f"{address}:{port}")
+    await server.start()
     try:
         yield called
     finally:
-        await made.stop(0)
+        await server.stop(0)
 
 
 async def test_a_grpc_call_is_aborted_with_its_status(scene: Scene) -> None:

@@ -236,7 +236,7 @@ class _FollowingContext(ssl.SSLContext):
         return inner
 
 
-_OWN = frozenset({"_side", "_certificates", "_rule", "_calls", "_made"})
+_OWN = frozenset({"_side", "_certificates", "_rule", "_calls", "_newest_inner"})
 
 
 def _repeated_on_inner(name: str) -> Callable[..., None]:
