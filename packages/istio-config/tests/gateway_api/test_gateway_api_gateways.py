@@ -46,9 +46,12 @@ def test_a_good_object_is_accepted_without_a_word(kind: str) -> None:
     assert read(kind, GOOD[kind]) == ([], [])
 
 
-def test_a_gateway_that_allows_sets_needs_no_listener_of_its_own() -> None:
-    spec = "{gatewayClassName: istio, allowedListeners: {namespaces: {from: Same}}}"
-    assert read("Gateway", spec) == ([], [])
+def test_a_gateway_that_allows_sets_needs_a_listener_of_its_own() -> None:
+    allowed = "allowedListeners: {namespaces: {from: Same}}"
+    found, _ = read("Gateway", f"{{gatewayClassName: istio, {allowed}}}")
+    assert found == ["listeners: must have 1 to 64 entries, it has 0"]
+    listener = "listeners: [{name: a, port: 80, protocol: HTTP}]"
+    assert read("Gateway", f"{{gatewayClassName: istio, {allowed}, {listener}}}") == ([], [])
 
 
 def gateway_tls(text: str) -> str:

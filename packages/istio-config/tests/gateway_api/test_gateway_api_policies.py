@@ -18,7 +18,10 @@ def policy(targets: str = TARGET, validation: str = f"hostname: web.example, {RO
     [
         policy(),
         policy(validation="hostname: web.example, wellKnownCACertificates: System"),
-        policy(f"{TARGET}, {{group: '', kind: Service, name: web, sectionName: https}}"),
+        policy(
+            "{group: '', kind: Service, name: web, sectionName: http}, "
+            "{group: '', kind: Service, name: web, sectionName: https}"
+        ),
         policy(
             "{group: networking.istio.io, kind: ServiceEntry, name: web}",
             f"hostname: web.example, {ROOTS}, subjectAltNames: "
@@ -35,6 +38,10 @@ def test_a_good_policy_is_accepted_without_a_word(spec: str) -> None:
     [
         (policy(""), "targetRefs: must have 1 to 16 entries, it has 0"),
         (policy(f"{TARGET}, {TARGET}"), "targetRefs[1]: the target web is given twice"),
+        (
+            policy(f"{TARGET}, {{group: '', kind: Service, name: web, sectionName: https}}"),
+            "targetRefs[1]: the target web is given twice: each needs a sectionName",
+        ),
         (
             policy("{group: '', kind: Service, name: web, sectionName: A}"),
             'targetRefs[0].sectionName: "A" is not a name',

@@ -90,6 +90,8 @@ def _mistakes(spec: BackendTlsPolicySpec, _metadata: Metadata) -> Iterator[Findi
         sections = seen.setdefault((each.group, each.kind, each.name), set())
         if each.section_name in sections:
             yield path, f"the target {each.name} is given twice in the same way"
+        elif sections and None in (sections | {each.section_name}):
+            yield path, f"the target {each.name} is given twice: each needs a sectionName"
         sections.add(each.section_name)
     yield from _validation_mistakes(spec.validation)
 

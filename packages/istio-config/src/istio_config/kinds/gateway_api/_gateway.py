@@ -71,8 +71,7 @@ _UNSUPPORTED = "is not supported here; remove it"
 
 def _mistakes(spec: GatewaySpec, _metadata: Metadata) -> Iterator[Finding]:
     allowed = spec.allowed_listeners
-    allows_sets = allowed is not None and allowed.namespaces.from_ is not From.NONE
-    yield from listeners_mistakes(spec.listeners, least=0 if allows_sets else 1)
+    yield from listeners_mistakes(spec.listeners)
     if allowed is not None:
         yield from namespace_mistakes(allowed.namespaces, ("allowedListeners", "namespaces"))
     yield from _address_mistakes(spec.addresses)

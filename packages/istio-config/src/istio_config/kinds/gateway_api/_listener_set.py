@@ -39,7 +39,7 @@ def _mistakes(spec: ListenerSetSpec, _metadata: Metadata) -> Iterator[Finding]:
         yield ("parentRef", "kind"), f"a {parent.kind} has no listeners; use Gateway of {GROUP}"
     if parent.namespace is not None and (text := wrong_namespace(parent.namespace)):
         yield ("parentRef", "namespace"), text
-    yield from listeners_mistakes(spec.listeners, least=1)
+    yield from listeners_mistakes(spec.listeners)
 
 
 def _warnings(spec: ListenerSetSpec, _metadata: Metadata) -> Iterator[Finding]:

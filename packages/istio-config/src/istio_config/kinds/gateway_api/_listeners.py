@@ -142,12 +142,12 @@ _INSTEAD = f"with {TLS_TERMINATE_MODE}: MUTUAL in tls.options, the Secret's ca.c
 _MOST_LISTENERS = 64
 
 
-def listeners_mistakes(listeners: Sequence[Listener], *, least: int) -> Iterator[Finding]:
-    """Yield what is wrong with the listeners of an object; least: how many it must have."""
-    if not least <= len(listeners) <= _MOST_LISTENERS:
+def listeners_mistakes(listeners: Sequence[Listener]) -> Iterator[Finding]:
+    """Yield what is wrong with the listeners of an object."""
+    if not 1 <= len(listeners) <= _MOST_LISTENERS:
         yield (
             ("listeners",),
-            f"must have {least} to {_MOST_LISTENERS} entries, it has {len(listeners)}",
+            f"must have 1 to {_MOST_LISTENERS} entries, it has {len(listeners)}",
         )
     names: set[str] = set()
     distinct: dict[tuple[int, str, str], str] = {}
