@@ -18,11 +18,10 @@ def configs(*, inbound: bool, bounds_metrics: bool = False) -> list[stats_pb2.Co
 
 def tags_by_metric(*, inbound: bool) -> dict[str, set[str]]:
     """Return the tags of each metric, by Istio's names."""
-    return {
-        f"istio_{each.stat.name}": {tag.name for tag in each.stat.tags}
-        for config in configs(inbound=inbound)
-        for each in (*config.counters, *config.histograms)
-    }
+    found = configs(inbound=inbound)
+    counters = [each.stat for config in found for each in config.counters]
+    histograms = [each.stat for config in found for each in config.histograms]
+    return {f"istio_{each.name}": {tag.name for tag in each.tags} for each in counters + histograms}
 
 
 def test_an_envoy_that_can_is_told_how_many_series_there_may_be() -> None:
