@@ -107,6 +107,21 @@ def test_each_difference_is_reported_with_its_place(section: str, value: Any, te
     assert [str(each) for each in differences(EXPECTED, held)] == [text]
 
 
+@pytest.mark.parametrize(
+    "version",
+    [
+        {"user_agent_version": "1.40.0"},
+        {"user_agent_build_version": {"version": {"major_number": 1, "minor_number": 40}}},
+    ],
+)
+def test_the_version_of_an_envoy_is_read_as_it_says_it(version: dict[str, Any]) -> None:
+    node = {"id": "sidecar~10.0.0.1~a.b~b", "user_agent_name": "envoy", **version}
+    held = read_config_dump({"configs": [{"bootstrap": {"node": node}}]})
+
+    assert held.node is not None
+    assert held.node.user_agent == "envoy/1.40.0"
+
+
 def test_a_token_that_envoy_does_not_show_is_no_difference() -> None:
     assert first_difference({"a": {"token": "t"}}, {"a": {"token": "[redacted]"}}) is None
 

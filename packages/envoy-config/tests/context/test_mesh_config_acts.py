@@ -260,6 +260,10 @@ SHOWN_ELSEWHERE = {
     "extensionProviders": "mesh-model/tests/sidecars/test_sidecar_imports.py",
     "enableTracing": "envoy-config/tests/generate/test_telemetry_of_listeners.py",
     "disableEnvoyListenerLog": "envoy-config/tests/generate/test_telemetry_of_listeners.py",
+    "ingressClass": "mesh-model/tests/ingress",
+    "ingressControllerMode": "discovery/tests/scenarios/gateway/test_ingress.py",
+    "ingressSelector": "mesh-model/tests/ingress",
+    "ingressService": "mesh-model/tests/ingress",
     "metadataExchangeHeaders": "Envoys as they are send none",
 }
 

@@ -52,8 +52,8 @@ SUBSETS = rule(HOST, "subsets: [{name: one, labels: {pod: one}}]")
     [
         ((pods(),), []),
         ((pods(), STRICT), []),
-        ((pods(BARE),), ["call every one in plaintext"] * 3),
-        ((pods(BARE), STRICT), ["others nothing else: redirected clients"] * 3),
+        ((pods(BARE),), ["call every one in plaintext"] * 4),
+        ((pods(BARE), STRICT), ["others nothing else: redirected clients"] * 4),
         ((pods(BARE), peer_authentication("DISABLE")), []),
         ((pods(BARE), rule(HOST, "trafficPolicy: {tls: {mode: ISTIO_MUTUAL}}")), []),
         ((ANYWHERE,), []),

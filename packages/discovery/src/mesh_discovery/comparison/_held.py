@@ -80,7 +80,17 @@ def _node(value: Json | None) -> Node | None:
         region=locality.get("region", ""),
         zone=locality.get("zone", ""),
         sub_zone=locality.get("sub_zone", ""),
+        user_agent=_user_agent(value),
     )
+
+
+def _user_agent(node: Json) -> str:
+    """Return the program and its version, which decide on what it is given."""
+    build = node.get("user_agent_build_version", {}).get("version", {})
+    numbers = (build.get(f"{each}_number", 0) for each in ("major", "minor"))
+    version = ".".join(map(str, (*numbers, build.get("patch", 0)))) if build else ""
+    version = node.get("user_agent_version", version)  # the control plane's page has it as a text
+    return "/".join(filter(None, (node.get("user_agent_name", ""), version)))
 
 
 _ADAPTED = "xds_adapter"

@@ -156,6 +156,7 @@ def _write_node(dump: "config_dump_pb2.BootstrapConfigDump", node: Node) -> None
     """Say who the proxy is: the rest of its bootstrap is known to it alone."""
     written = dump.bootstrap.node
     written.id, written.cluster = node.id, node.cluster
+    written.user_agent_name, _, written.user_agent_version = node.user_agent.partition("/")
     json_format.ParseDict(dict(node.metadata), written.metadata)
     written.locality.region = node.region
     written.locality.zone = node.zone
