@@ -1,8 +1,11 @@
 """A VirtualService that gets nothing beside others of its host is reported, and no other is."""
 
+from collections.abc import Sequence
+
 import pytest
 
-from istio_config.kinds.virtual_service import VIRTUAL_SERVICE
+from envoy_config.reachability import _losers
+from istio_config.kinds.virtual_service import VIRTUAL_SERVICE, HttpMatch, never_reached
 from unreachable import unreachable
 from virtual_services import model_of
 
@@ -42,7 +45,7 @@ def virtual_service(name: str, *fields: str, namespace: str = "x") -> str:
     return (
         "apiVersion: networking.istio.io/v1\nkind: VirtualService\n"
         f"metadata: {{name: {name}, namespace: {namespace}, "
-        f'creationTimestamp: "202{ord(name) - ord("a")}-01-01T00:00:00Z"}}\nspec:\n{spec}'
+        f'creationTimestamp: "202{(ord(name[0]) - ord("a")) % 10}-01-01T00:00:00Z"}}\nspec:\n{spec}'
     )
 
 
@@ -105,3 +108,23 @@ def test_one_that_the_gateway_does_not_serve_takes_nothing() -> None:
 
     assert losers(first, second, hosts='"x/*.test"') == [("a", "spec.gateways[0]")]
     assert losers(first, second) == [("b", HOST)]
+
+
+def test_many_that_are_exported_to_many_cost_a_bounded_number_of_comparisons(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A tenant writes 200 VirtualServices of one host, for 300 namespaces each."""
+    compared = 0
+
+    def counting(matches: Sequence[HttpMatch]) -> frozenset[int]:
+        nonlocal compared
+        compared += len(matches)
+        return never_reached(matches)
+
+    monkeypatch.setattr(_losers, "never_reached", counting)
+    exported = f"exportTo: [{', '.join(f'n{at}' for at in range(300))}]"
+    many = [virtual_service(f"v{at}", AT_G, exported, API) for at in range(200)]
+
+    unreachable(model_of(SERVICE, GATEWAY.replace("HOSTS", '"*.test"'), *many))
+
+    assert 0 < compared <= _losers._MOST_COMPARED + 200

@@ -6,8 +6,9 @@ first with HTTP routes has the host alone. At Gateways routes add up, and those 
 requests come last; so do routes of connections, until one takes all.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from functools import partial
 from typing import NamedTuple
 
 import msgspec
@@ -36,8 +37,14 @@ class Candidate(NamedTuple):
     item: ConfigObject
 
 
-_Loses = Callable[[VirtualServiceSpec, Sequence[VirtualServiceSpec]], bool]
-"""Returns whether routes of a spec get nothing behind those of others, in order."""
+_Losing = Callable[[Sequence[VirtualServiceSpec]], AbstractSet[int]]
+"""Returns the places of those specs, of some in order, that get nothing behind those before."""
+_MOST_COMPARED = 50_000
+"""Matches of a host's VirtualServices that are compared, over all namespaces that see them. Of more
+nothing is said: each of a thousand may be exported to a thousand namespaces.
+"""
+_MOST_NAMED = 20
+"""The VirtualServices among which the one is looked for that takes all by itself."""
 
 
 def losers_at_sidecars(host: str, candidates: Sequence[Candidate]) -> Iterator[Problem]:
@@ -69,10 +76,7 @@ def losers_at_gateway(
         if bound_hosts(servers, each.found, gateway_namespace=gateway.namespace)
     ]
 
-    def loses(spec: VirtualServiceSpec, before: Sequence[VirtualServiceSpec]) -> bool:
-        return _is_shadowed(spec, before, gateway.key)
-
-    for loser, winner in _losers(known, _exported, loses):
+    for loser, winner in _losers(known, _exported, partial(_shadowed, gateway=gateway.key)):
         yield loser.item.problem(
             _host_path(loser, host),
             f'"{host}" has the routes of VirtualService {winner.namespace}/{winner.name} at '
@@ -88,24 +92,12 @@ def _of_connections(
     gateway: str,
     where: str,
 ) -> Iterator[Problem]:
-    def without_connections(spec: VirtualServiceSpec, before: Sequence[VirtualServiceSpec]) -> bool:
-        earlier = [each for one in before for each in _tcp(one, gateway)]
-        own = list(_tcp(spec, gateway))
-        return bool(own) and all(any(_covers(one, each) for one in earlier) for each in own)
-
-    def without_names(spec: VirtualServiceSpec, before: Sequence[VirtualServiceSpec]) -> bool:
-        taken = {
-            (sni, each.port)
-            for one in before
-            for each in _tls(one, gateway)
-            if _is_open(each)
-            for sni in each.sni_hosts
-        }
-        own = [(sni, each.port) for each in _tls(spec, gateway) for sni in each.sni_hosts]
-        return bool(own) and all({(sni, None), (sni, port)} & taken for sni, port in own)
-
-    for section, loses in (("tcp", without_connections), ("tls", without_names)):
-        for loser, winner in _losers(candidates, exported, loses):
+    sections: Mapping[str, _Losing] = {
+        "tcp": partial(_without_connections, gateway=gateway),
+        "tls": partial(_without_names, gateway=gateway),
+    }
+    for section, losing in sections.items():
+        for loser, winner in _losers(candidates, exported, losing):
             yield loser.item.problem(
                 ("spec", section),
                 f"{where} has the routes of VirtualService {winner.namespace}/{winner.name}, which "
@@ -117,30 +109,66 @@ def _of_connections(
 def _losers(
     candidates: Sequence[Candidate],
     exported: Callable[[VirtualService], AbstractSet[str]],
-    loses: _Loses,
+    losing: _Losing,
 ) -> Iterator[tuple[Candidate, VirtualService]]:
-    """Yield each that gets nothing in any namespace that sees it, with the first before it."""
+    """Yield each that gets nothing in any namespace that sees it, with one before it."""
     if len(candidates) < 2:
         return
     reach = [exported(each.found) for each in candidates]
+    views = _Views([each.found for each in candidates], reach, losing)
     for at, each in enumerate(candidates):
-        rivals: list[VirtualService] = []
-        for namespace in sorted(reach[at]):
-            before = sorted(
-                (_rank(other.found, reach[index], namespace), index)
-                for index, other in enumerate(candidates)
-                if reach[index] & {namespace, _ALL}
-            )
-            own = before.index((_rank(each.found, reach[at], namespace), at))
-            first = [candidates[index].found for _, index in before[:own]]
-            if not first or not loses(each.found.spec, [one.spec for one in first]):
-                break
-            rivals.append(
-                next((one for one in first if loses(each.found.spec, [one.spec])), first[0])
-            )
-        else:
-            if rivals:
-                yield each, rivals[0]
+        namespaces = sorted(reach[at])
+        if namespaces and all(views.winners(at, namespace) for namespace in namespaces):
+            first = views.winners(at, namespaces[0])
+            spec = each.found.spec
+            alone = (one for one in first[:_MOST_NAMED] if 1 in losing([one.spec, spec]))
+            yield each, next(alone, first[0])
+
+
+class _Views:
+    """The VirtualServices of a host in the order in which each namespace sees them."""
+
+    def __init__(
+        self,
+        found: Sequence[VirtualService],
+        reach: Sequence[AbstractSet[str]],
+        losing: _Losing,
+    ) -> None:
+        """reach: the namespaces that see each; `*`: all."""
+        self._found = found
+        self._reach = reach
+        self._losing = losing
+        self._weights = [_weight(each.spec) for each in found]
+        self._left = _MOST_COMPARED
+        self._known: dict[str, tuple[list[int], AbstractSet[int]]] = {}
+
+    def winners(self, at: int, namespace: str) -> Sequence[VirtualService]:
+        """Return those before one that gets nothing in a namespace; none if it gets something."""
+        order, losing = self._view(namespace)
+        if at not in losing:
+            return ()
+        return [self._found[index] for index in order[: order.index(at)]]
+
+    def _view(self, namespace: str) -> tuple[list[int], AbstractSet[int]]:
+        if (known := self._known.get(namespace)) is not None:
+            return known
+        if self._left <= 0:
+            return [], frozenset()
+        seen_by = {namespace, _ALL}
+        visible = [index for index, reach in enumerate(self._reach) if reach & seen_by]
+        order = sorted(
+            visible, key=lambda index: _rank(self._found[index], self._reach[index], namespace)
+        )
+        self._left -= len(self._reach) + sum(self._weights[index] for index in order)
+        losing = self._losing([self._found[index].spec for index in order])
+        view = order, frozenset(order[place] for place in losing)
+        self._known[namespace] = view
+        return view
+
+
+def _weight(spec: VirtualServiceSpec) -> int:
+    """Return how many matches the routes of a spec have."""
+    return sum(len(route.match) or 1 for route in (*spec.http, *spec.tcp, *spec.tls))
 
 
 def _rank(found: VirtualService, reach: AbstractSet[str], namespace: str) -> int:
@@ -163,8 +191,9 @@ def _host_path(candidate: Candidate, host: str) -> FieldPath:
     return ("spec", "hosts", hosts.index(host)) if host in hosts else ("spec", "hosts")
 
 
-def _without_requests(spec: VirtualServiceSpec, before: Sequence[VirtualServiceSpec]) -> bool:
-    return bool(spec.http) and any(map(_always_applies, before))
+def _without_requests(specs: Sequence[VirtualServiceSpec]) -> AbstractSet[int]:
+    first = next((at for at, each in enumerate(specs) if _always_applies(each)), len(specs))
+    return {at for at in range(first + 1, len(specs)) if specs[at].http}
 
 
 def _always_applies(spec: VirtualServiceSpec) -> bool:
@@ -182,19 +211,44 @@ def _always_applies(spec: VirtualServiceSpec) -> bool:
     )
 
 
-def _is_shadowed(
-    spec: VirtualServiceSpec, before: Iterable[VirtualServiceSpec], gateway: str
-) -> bool:
-    """Return whether all HTTP routes of a spec are behind others that take their requests."""
-    some: list[tuple[bool, HttpMatch]] = []
-    rest: list[tuple[bool, HttpMatch]] = []
-    for of_loser, one in (*((False, each) for each in before), (True, spec)):
-        for match in _http(one, gateway):
-            (rest if takes_everything(match) else some).append((of_loser, match))
+def _shadowed(specs: Sequence[VirtualServiceSpec], *, gateway: str) -> AbstractSet[int]:
+    """Return the specs whose HTTP routes are all behind others that take their requests."""
+    some: list[tuple[int, HttpMatch]] = []
+    rest: list[tuple[int, HttpMatch]] = []
+    for at, spec in enumerate(specs):
+        for match in _http(spec, gateway):
+            (rest if takes_everything(match) else some).append((at, match))
+    # One look at all of them is enough: no match with a condition, of a later one, takes all that a
+    # match without conditions does.
     both = [*some, *rest]
     hidden = never_reached([match for _, match in both])
-    own = [index for index, (of_loser, _) in enumerate(both) if of_loser]
-    return bool(own) and hidden.issuperset(own)
+    reached = {at for index, (at, _) in enumerate(both) if index not in hidden}
+    return {at for at, _ in both} - reached
+
+
+def _without_connections(specs: Sequence[VirtualServiceSpec], *, gateway: str) -> AbstractSet[int]:
+    found: set[int] = set()
+    taken: set[int | None] = set()  # ports; None: all
+    for at, spec in enumerate(specs):
+        own = list(_tcp(spec, gateway))
+        if own and all({None, each.port} & taken for each in own):
+            found.add(at)
+        taken.update(each.port for each in own if _is_open(each))
+    return found
+
+
+def _without_names(specs: Sequence[VirtualServiceSpec], *, gateway: str) -> AbstractSet[int]:
+    found: set[int] = set()
+    taken: set[tuple[str, int | None]] = set()
+    for at, spec in enumerate(specs):
+        matches = list(_tls(spec, gateway))
+        own = [(sni, each.port) for each in matches for sni in each.sni_hosts]
+        if own and all({(sni, None), (sni, port)} & taken for sni, port in own):
+            found.add(at)
+        taken.update(
+            (sni, each.port) for each in matches if _is_open(each) for sni in each.sni_hosts
+        )
+    return found
 
 
 def _http(spec: VirtualServiceSpec, gateway: str) -> Iterator[HttpMatch]:
@@ -216,10 +270,6 @@ def _tls(spec: VirtualServiceSpec, gateway: str) -> Iterator[TlsMatch]:
         for match in route.match:
             if not match.gateways or gateway in match.gateways:
                 yield match
-
-
-def _covers(one: TcpMatch, other: TcpMatch) -> bool:
-    return _is_open(one) and one.port in (None, other.port)
 
 
 def _is_open(match: TcpMatch | TlsMatch) -> bool:
