@@ -40,12 +40,12 @@ class _Pages:
             asked = asked_page(name)
         except ValueError as error:
             raise Refused(grpc.StatusCode.INVALID_ARGUMENT, f"{name[:256]!r}: {error}") from error
-        namespace = self._callers.namespace_of(client, asked.name)
-        try:
-            page = self._pages.page(asked.name, asked.query, namespace=namespace)
-            body = json.dumps(page).encode()
-        except NoPage as missing:
-            body = missing.text.encode()
+        with self._callers.answering(client, asked.name) as namespace:
+            try:
+                page = self._pages.page(asked.name, asked.query, namespace=namespace)
+                body = json.dumps(page).encode()
+            except NoPage as missing:
+                body = missing.text.encode()
         version = content_version(body)
         return [Resource(name=name, type_url=type_urls.DEBUG, body=body, version=version)]
 
@@ -59,8 +59,8 @@ class _Sync:
 
     def answer(self, client: Client[Proxy], _names: frozenset[str], /) -> Sequence[Resource]:
         # As in Istio, every workload may ask this of its own namespace.
-        namespace = self._callers.namespace_of(client, "syncz", for_own_namespace=True)
-        return [client_config(each) for each in self._pages.proxies(namespace=namespace)]
+        with self._callers.answering(client, "syncz", for_own_namespace=True) as namespace:
+            return [client_config(each) for each in self._pages.proxies(namespace=namespace)]
 
 
 class _ConfigDump:
@@ -71,14 +71,14 @@ class _ConfigDump:
         self._callers = callers
 
     def answer(self, client: Client[Proxy], names: frozenset[str], /) -> Sequence[Resource]:
-        namespace = self._callers.namespace_of(client, "config_dump")
         query = {"proxyID": _only(names, what="the id of a proxy")}
-        try:
-            return sections(self._pages.given(query, namespace), with_endpoints=False)
-        except NoPage:
-            # As in Istio. An error would end the stream, which an agent's Envoy may have in common
-            # with the operator who asks.
-            return ()
+        with self._callers.answering(client, "config_dump") as namespace:
+            try:
+                return sections(self._pages.given(query, namespace), with_endpoints=False)
+            except NoPage:
+                # As in Istio. An error would end the stream, which an agent's Envoy may have in
+                # common with the operator who asks.
+                return ()
 
 
 def _only(names: frozenset[str], *, what: str) -> str:

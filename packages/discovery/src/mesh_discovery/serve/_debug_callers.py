@@ -6,7 +6,8 @@ what is given to proxies of their own namespace; a caller that has proven nothin
 
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import grpc
@@ -23,6 +24,10 @@ FOR_OWN_NAMESPACE = frozenset({"config_dump", "edsz", "ndsz"})
 
 _AT_ONCE, _PER_SECOND = 20, 2.0
 _ALL_AT_ONCE, _ALL_PER_SECOND = 100, 10.0
+_S_OF_ONE = 0.025
+"""The time that an answer takes for one of those; a longer one counts for more. Answers are made on
+the event loop that serves every proxy: a namespace can have 5 % of it, all together 25 %.
+"""
 _MOST_NAMESPACES = 1024
 _QUIET_S = 600.0
 
@@ -48,14 +53,29 @@ class DebugCallers:
         self._of_namespace: dict[str, Allowance] = {}
         self._refused = RepeatLog(log, "debug page refused", quiet_s=_QUIET_S, now=monotonic)
 
-    def namespace_of(
+    @contextmanager
+    def answering(
         self, client: Client[Any], page: str, *, for_own_namespace: bool = False
-    ) -> str | None:
-        """Return the only namespace that a caller may see; None if it may see all.
+    ) -> Iterator[str | None]:
+        """Yield the only namespace that a caller may see, None if it may see all.
 
-        for_own_namespace: the page can be held to one, as those of `FOR_OWN_NAMESPACE` are.
-        Raises `Refused` for a caller that may not have the page, or asks too often.
+        The page is made in the block, whose time counts. for_own_namespace: the page can be held to
+        one, as those of `FOR_OWN_NAMESPACE` are. Raises `Refused` for a caller that may not have
+        the page, or asks too often.
         """
+        namespace = self._namespace_of(client, page, for_own_namespace=for_own_namespace)
+        begun = self._now()
+        try:
+            yield namespace
+        finally:
+            beyond_one = (self._now() - begun) / _S_OF_ONE - 1
+            if beyond_one > 0:
+                self._of_namespace[min(self._proven_namespaces(client.identities))].take(beyond_one)
+                self._in_all.take(beyond_one)
+
+    def _namespace_of(
+        self, client: Client[Any], page: str, *, for_own_namespace: bool
+    ) -> str | None:
         own = self._proven_namespaces(client.identities)
         if not own:
             raise self._refusal(
@@ -104,7 +124,7 @@ class DebugCallers:
                 page,
                 grpc.StatusCode.RESOURCE_EXHAUSTED,
                 f"too many debug pages: of one namespace {_PER_SECOND:g} a second are answered, in "
-                f"all {_ALL_PER_SECOND:g}; try again later",
+                f"all {_ALL_PER_SECOND:g}, and large ones count for more; try again later",
             )
         own.take()
         self._in_all.take()

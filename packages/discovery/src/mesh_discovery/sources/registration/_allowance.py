@@ -19,9 +19,9 @@ class Allowance:
             self._left, self._at = min(float(self._burst), grown), now
         return self._left >= 1
 
-    def take(self) -> None:
-        """Use one up that `has_one` has found."""
-        self._left -= 1
+    def take(self, number: float = 1) -> None:
+        """Use one up that `has_one` has found, or more: what is owed then is grown again first."""
+        self._left -= number
 
     def is_full(self, now: float) -> bool:
         """Return whether it is as it was at first."""
