@@ -168,7 +168,12 @@ class _Views:
 
 def _weight(spec: VirtualServiceSpec) -> int:
     """Return how many matches the routes of a spec have."""
-    return sum(len(route.match) or 1 for route in (*spec.http, *spec.tcp, *spec.tls))
+    matches = (
+        *(route.match for route in spec.http),
+        *(route.match for route in spec.tcp),
+        *(route.match for route in spec.tls),
+    )
+    return sum(len(each) or 1 for each in matches)
 
 
 def _rank(found: VirtualService, reach: AbstractSet[str], namespace: str) -> int:
