@@ -123,6 +123,7 @@ def test_no_setting_is_in_a_table_twice() -> None:
         assert sorted(set(names)) == sorted(names)
 
 
+@pytest.mark.slow
 async def test_the_command_line_of_istios_chart_starts_a_control_plane(tmp_path: Path) -> None:
     """In a network of its own, as a pod's, where its ports are free."""
     process = await start(
@@ -158,6 +159,7 @@ async def test_the_command_line_of_istios_chart_starts_a_control_plane(tmp_path:
     assert [line for line in warnings if "there are no objects to serve" in line]
 
 
+@pytest.mark.slow
 async def test_settings_without_effect_are_logged_and_usual_values_are_not(
     config_dir: Path, start_plane: Start
 ) -> None:
@@ -295,6 +297,7 @@ async def test_mesh_config_without_a_directory_is_refused(tmp_path: Path) -> Non
     assert "--mesh-config or --mesh-networks is given without --config-dir" in output
 
 
+@pytest.mark.slow
 async def test_a_connection_of_that_age_is_asked_to_come_anew(
     config_dir: Path, start_plane: Start
 ) -> None:
@@ -305,6 +308,7 @@ async def test_a_connection_of_that_age_is_asked_to_come_anew(
             await channel.wait_for_state_change(grpc.ChannelConnectivity.READY)
 
 
+@pytest.mark.slow
 async def test_the_secure_port_speaks_what_flags_and_variables_say(
     config_dir: Path, start_plane: Start
 ) -> None:
@@ -327,6 +331,7 @@ async def test_the_secure_port_speaks_what_flags_and_variables_say(
         )
 
 
+@pytest.mark.slow
 async def test_an_older_tls_than_the_flag_says_is_not_spoken(
     config_dir: Path, start_plane: Start
 ) -> None:
@@ -356,6 +361,7 @@ async def handshake(
     return set(found.value.get_values_for_type(x509.DNSName)), suite
 
 
+@pytest.mark.slow
 async def test_an_authority_that_is_switched_off_signs_nothing(
     config_dir: Path, start_plane: Start
 ) -> None:
@@ -367,6 +373,7 @@ async def test_an_authority_that_is_switched_off_signs_nothing(
     assert refused.value.code() is grpc.StatusCode.UNIMPLEMENTED
 
 
+@pytest.mark.slow
 async def test_responses_name_the_pod_that_they_are_from(
     config_dir: Path, start_plane: Start
 ) -> None:

@@ -13,6 +13,8 @@ from capturing_services import peer_authentication
 from headless_services import HOST, HTTP, TCP, TLS, UNDECLARED, Pod, headless_service
 from mesh_testkit.certificates import Authority
 
+pytestmark = pytest.mark.slow
+
 MODES = pytest.mark.parametrize("mode", ["DISABLE", "PERMISSIVE", "STRICT"])
 NAMES = (HOST, "h.b.svc", "h.b")
 SHORT = ("h",)
