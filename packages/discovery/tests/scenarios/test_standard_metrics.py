@@ -5,11 +5,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+import pytest
+
 from mesh_discovery.serve._status import status_problems
 from mesh_testkit.envoys import find_envoy
 from planes import eventually
 from scenarios import MeshEnvoy, Scene, opened_scene
 
+METRICS = pytest.mark.envoy_since("1.37")
+"""Older Envoys have no access logger that makes statistics."""
 SERVICE = """\
 apiVersion: networking.istio.io/v1
 kind: WorkloadEntry
@@ -145,6 +149,7 @@ async def pair(scene: Scene) -> Pair:
     return Pair(client, server)
 
 
+@METRICS
 async def test_both_sides_count_a_request_with_each_tag(scene: Scene) -> None:
     found = await pair(scene)
     assert (await found.client.get("http://s.b/")).status == 200
@@ -171,6 +176,7 @@ async def test_both_sides_count_a_request_with_each_tag(scene: Scene) -> None:
         assert at_client.value == at_server.value == 1
 
 
+@METRICS
 async def test_both_sides_count_a_connection_with_each_tag(scene: Scene) -> None:
     found = await pair(scene)
     said = await found.client.send(90, b"hello\n")
@@ -219,6 +225,7 @@ spec:
 """
 
 
+@METRICS
 async def test_telemetry_switches_metrics_off_and_changes_tags(scene: Scene) -> None:
     found = await pair(scene)
     await scene.apply(telemetry=TELEMETRY)
@@ -268,6 +275,7 @@ CLAIMS = {
 }
 
 
+@METRICS
 async def test_what_a_caller_says_of_itself_makes_no_series(scene: Scene) -> None:
     found = await pair(scene)
     stranger = found.server.address
@@ -301,6 +309,7 @@ def _request(headers: Mapping[str, str]) -> bytes:
     return "\r\n".join([*lines, "connection: close", "", ""]).encode()
 
 
+@METRICS
 async def test_calls_of_grpc_bear_their_status(scene: Scene) -> None:
     found = await pair(scene)
     answer = await found.client.get(

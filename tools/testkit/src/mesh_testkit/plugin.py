@@ -80,6 +80,9 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     raise_open_files_limit()
     config.addinivalue_line("markers", "slow: takes many seconds even on a machine that is idle")
+    config.addinivalue_line(
+        "markers", "envoy_since(version): asks for what older Envoys do not have, such as 1.37"
+    )
     if config.option.asyncio_mode is None:
         config.option.asyncio_mode = "auto"
 
@@ -108,10 +111,26 @@ def _asks_for_envoy(item: pytest.Item) -> bool:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run a test that asks for an Envoy once for each version of `--envoy-versions`."""
+    """Run a test that asks for an Envoy once for each version of `--envoy-versions`.
+
+    One that is marked `envoy_since` is skipped for those that are older.
+    """
     versions = [each for each in metafunc.config.getoption("--envoy-versions").split(",") if each]
-    if versions and "envoy_binary" in metafunc.fixturenames:
-        metafunc.parametrize("envoy_binary", versions, indirect=True, scope="session")
+    if not versions or "envoy_binary" not in metafunc.fixturenames:
+        return
+    mark = metafunc.definition.get_closest_marker("envoy_since")
+    since = str(mark.args[0]) if mark is not None else ""
+    parameters = [
+        pytest.param(each, marks=pytest.mark.skip(reason=f"Envoy has it since {since}"))
+        if since and each != INSTALLED and _numbers(each) < _numbers(since)
+        else each
+        for each in versions
+    ]
+    metafunc.parametrize("envoy_binary", parameters, indirect=True, scope="session")
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(each) for each in version.split(".") if each.isdecimal())
 
 
 def pytest_sessionstart() -> None:

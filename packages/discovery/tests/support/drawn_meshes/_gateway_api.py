@@ -1,5 +1,7 @@
 """Objects of the Gateway API: a Gateway with listeners of every protocol, routes of every kind."""
 
+from operator import itemgetter
+
 from hypothesis import strategies as st
 
 from drawn_meshes._draws import Draws, Json, document, fields
@@ -123,7 +125,8 @@ _backend_policies = st.builds(
         "targetRefs": targets,
         "validation": {"hostname": "s.example.com", **roots, **names},
     },
-    st.lists(_targets, min_size=1, max_size=2, unique_by=str),
+    # The same target with and without a section is a mistake.
+    st.lists(_targets, min_size=1, max_size=2, unique_by=itemgetter("name")),
     _roots,
     fields(subjectAltNames=st.just([{"type": "URI", "uri": "spiffe://cluster.local/ns/b/sa/s"}])),
 )
