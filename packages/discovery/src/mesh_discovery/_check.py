@@ -156,7 +156,11 @@ def check_configuration(
     is_whole = not any(each.unread for each in whole.snapshot.objects)
 
     def sure(found: Iterable[Problem]) -> Iterator[Problem]:
-        return (each for each in found if is_whole or each.code not in _BY_LABELS)
+        return (
+            each
+            for each in found
+            if each.code not in _BY_LABELS or (is_whole and _field(each) not in unreported)
+        )
 
     subsets = empty_subsets(model, pods) if is_whole else ()
     of_mesh = own.reportable(

@@ -19,18 +19,17 @@ from envoy_config.advice._gateways import (
 from envoy_config.advice._mesh import Mesh
 from envoy_config.advice._patches import relative_patches
 from envoy_config.advice._ports import contradicting_protocols, unnamed_protocols
-from envoy_config.advice._selections import selected_twice
+from envoy_config.advice._selections import SELECTING, selected_twice
+from envoy_config.advice._targets import ATTACHED, absent_targets
 from envoy_config.reachability import Pods, same_labels
 from istio_config import ConfigObject, Snapshot
 from istio_config.kinds.destination_rule import DESTINATION_RULE
-from istio_config.kinds.envoy_filter import ENVOY_FILTER
 from istio_config.kinds.gateway import GATEWAY
+from istio_config.kinds.gateway_api import GATEWAY as KUBERNETES_GATEWAY
 from istio_config.kinds.kubernetes import KUBERNETES_SERVICE
 from istio_config.kinds.registry import AnyKind
 from istio_config.kinds.request_authentication import REQUEST_AUTHENTICATION
 from istio_config.kinds.service_entry import SERVICE_ENTRY
-from istio_config.kinds.sidecar import SIDECAR
-from istio_config.kinds.telemetry import TELEMETRY
 from istio_config.kinds.virtual_service import VIRTUAL_SERVICE
 from mesh_configfile import Problem
 from mesh_model import MeshModel
@@ -47,9 +46,10 @@ class _Part(NamedTuple):
 
 _SERVICES: tuple[AnyKind, ...] = (KUBERNETES_SERVICE, SERVICE_ENTRY)
 _PARTS = (
+    _Part(absent_targets, (*ATTACHED, KUBERNETES_GATEWAY)),
     _Part(absent_ports, (VIRTUAL_SERVICE, GATEWAY, *_SERVICES), by_labels=False),
     _Part(contradicting_protocols, (SERVICE_ENTRY,), by_labels=False),
-    _Part(selected_twice, (SIDECAR, TELEMETRY)),
+    _Part(selected_twice, SELECTING),
     _Part(shared_certificates, (GATEWAY,), by_labels=False),
     _Part(unchecked_claims, (VIRTUAL_SERVICE, GATEWAY, REQUEST_AUTHENTICATION)),
     _Part(unselecting_gateways, (GATEWAY,)),
@@ -73,7 +73,7 @@ class Advice:
     """
 
     model: MeshModel
-    objects: Mapping[str, tuple[ConfigObject, ...]]
+    objects: Mapping[AnyKind, tuple[ConfigObject, ...]]
     parts: tuple[frozenset[Problem], ...]
     hints: tuple[Problem, ...] = ()
 
@@ -85,22 +85,20 @@ class Advice:
 
 def advise(snapshot: Snapshot, model: MeshModel, before: Advice | None = None) -> Advice:
     """Find the warnings of a mesh that is served; before: those of an earlier model."""
-    objects = {kind.name: snapshot.of_kind(kind) for kind in _KINDS}
-    same: frozenset[str] = frozenset()
+    objects = {kind: snapshot.of_kind(kind) for kind in _KINDS}
+    same: frozenset[AnyKind] = frozenset()
     labels = False
     if (
         before is not None
         and before.model.owners == model.owners
         and before.model.mesh_config == model.mesh_config
     ):
-        same = frozenset(name for name, each in objects.items() if before.objects[name] == each)
+        same = frozenset(kind for kind, each in objects.items() if before.objects[kind] == each)
         labels = same_labels(before.model, model)
-    mesh = Mesh((each for of_kind in objects.values() for each in of_kind), model)
+    mesh = Mesh(objects, model)
     parts = tuple(
         before.parts[at]
-        if before is not None
-        and same.issuperset(kind.name for kind in part.kinds)
-        and (labels or not part.by_labels)
+        if before is not None and same.issuperset(part.kinds) and (labels or not part.by_labels)
         else frozenset(part.find(mesh))
         for at, part in enumerate(_PARTS)
     )
@@ -112,10 +110,8 @@ def advise_on(snapshot: Snapshot, model: MeshModel, pods: Pods) -> Advice:
 
     pods: labels of workloads by namespace, beside those that the model knows.
     """
-    objects = {
-        kind.name: snapshot.of_kind(kind) for kind in (*_KINDS, DESTINATION_RULE, ENVOY_FILTER)
-    }
-    mesh = Mesh((each for of_kind in objects.values() for each in of_kind), model, pods)
+    objects = {kind: snapshot.of_kind(kind) for kind in (*_KINDS, DESTINATION_RULE)}
+    mesh = Mesh(objects, model, pods)
     return Advice(
         model=model,
         objects=objects,

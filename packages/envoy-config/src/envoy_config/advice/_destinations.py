@@ -8,22 +8,23 @@ from envoy_config.advice._mesh import Mesh
 from envoy_config.plan.virtual_hosts._unused import destinations_of
 from envoy_config.reachability import selected_pods
 from istio_config import ConfigObject
-from istio_config.kinds.destination_rule import DestinationRuleSpec
+from istio_config.kinds.destination_rule import DESTINATION_RULE
 from istio_config.kinds.protocol import Protocol
-from istio_config.kinds.virtual_service import VirtualServiceSpec
+from istio_config.kinds.virtual_service import VIRTUAL_SERVICE, VirtualServiceSpec
 from mesh_configfile import FieldPath, Problem
 from mesh_model import Service, full_host
 
 
 def absent_ports(mesh: Mesh) -> Iterator[Problem]:
     """Yield destinations without a port that can't have that by which a Gateway takes requests."""
-    for item, path, host, ports in _open(mesh):
-        wanted = {
-            server.port.number
-            for _, gateway in mesh.gateways(item)
-            for server in gateway.spec.servers
-        }
-        if missing := wanted - ports:
+    for item, spec in mesh.of_kind(VIRTUAL_SERVICE):
+        gateways = mesh.gateways(spec, item.namespace)
+        wanted = {server.port.number for each in gateways for server in each.spec.servers}
+        if not wanted:
+            continue
+        for path, host, ports in _open(item, spec, mesh):
+            if not (missing := wanted - ports):
+                continue
             yield item.problem(
                 (*path, "host"),
                 f"names no port, and {host} has several ({_listed(ports)}): what comes by a "
@@ -35,11 +36,11 @@ def absent_ports(mesh: Mesh) -> Iterator[Problem]:
 
 def ambiguous_ports(mesh: Mesh) -> Iterator[Problem]:
     """Yield destinations without a port that get what they get by the port of the request."""
-    for item, path, host, ports in _open(mesh):
-        spec = item.spec
-        hosts = spec.hosts if isinstance(spec, VirtualServiceSpec) else ()
-        own = {full_host(each, item.namespace, mesh.model.domain) for each in hosts}
-        if host not in own:
+    for item, spec in mesh.of_kind(VIRTUAL_SERVICE):
+        own = {full_host(each, item.namespace, mesh.model.domain) for each in spec.hosts}
+        for path, host, ports in _open(item, spec, mesh):
+            if host in own:
+                continue
             yield item.problem(
                 (*path, "host"),
                 f"names no port, and {host} has several ({_listed(ports)}): a request goes to the "
@@ -48,22 +49,18 @@ def ambiguous_ports(mesh: Mesh) -> Iterator[Problem]:
             )
 
 
-_OpenDestination = tuple[ConfigObject, FieldPath, str, AbstractSet[int]]
-
-
-def _open(mesh: Mesh) -> Iterator[_OpenDestination]:
-    """Yield destinations without a port, with the several ports of their service."""
-    for item in mesh.objects:
-        for path, destination in destinations_of(item.spec):
-            if destination.port_number is not None:
-                continue
-            for service in mesh.services(destination.host, item.namespace):
-                numbers = {
-                    each.number for each in service.ports if each.protocol is not Protocol.UDP
-                }
-                if len(service.ports) > 1 and numbers:
-                    yield item, path, service.host, numbers
-                break
+def _open(
+    item: ConfigObject, spec: VirtualServiceSpec, mesh: Mesh
+) -> Iterator[tuple[FieldPath, str, AbstractSet[int]]]:
+    """Yield the destinations without a port, with host and the several ports of their service."""
+    for path, destination in destinations_of(spec):
+        if destination.port_number is not None:
+            continue
+        for service in mesh.services(destination.host, item.namespace):
+            numbers = {each.number for each in service.ports if each.protocol is not Protocol.UDP}
+            if len(service.ports) > 1 and numbers:
+                yield path, service.host, numbers
+            break
 
 
 def unselecting_subsets(mesh: Mesh) -> Iterator[Problem]:
@@ -72,9 +69,8 @@ def unselecting_subsets(mesh: Mesh) -> Iterator[Problem]:
     One that is named is reported there. Of a service without a known endpoint nothing is said.
     """
     named: AbstractSet[tuple[str, str]] | None = None
-    for item in mesh.objects:
-        rule = item.spec
-        if not isinstance(rule, DestinationRuleSpec) or rule.host.startswith("*"):
+    for item, rule in mesh.of_kind(DESTINATION_RULE):
+        if rule.host.startswith("*"):
             continue
         service = next(mesh.services(rule.host, item.namespace), None)
         for index, subset in enumerate(rule.subsets if service is not None else ()):
@@ -114,8 +110,8 @@ def _named_subsets(mesh: Mesh) -> AbstractSet[tuple[str, str]]:
     """Return host and name of the subsets that VirtualServices name."""
     return {
         (full_host(each.host, item.namespace, mesh.model.domain), each.subset)
-        for item in mesh.objects
-        for _, each in destinations_of(item.spec)
+        for item, spec in mesh.of_kind(VIRTUAL_SERVICE)
+        for _, each in destinations_of(spec)
         if each.subset
     }
 

@@ -1,13 +1,24 @@
 """Finds Gateways whose ports, certificates or claims do not go with what is around them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import NamedTuple
 
 from envoy_config.advice._mesh import Mesh
 from istio_config import ConfigObject
-from istio_config.kinds.gateway import GATEWAY, GatewaySpec, Server
-from istio_config.kinds.kubernetes import KubernetesServiceSpec, TransportProtocol
-from istio_config.kinds.request_authentication import RequestAuthenticationSpec
-from istio_config.kinds.virtual_service import VirtualServiceSpec, names_claim
+from istio_config.kinds.gateway import GATEWAY, Server
+from istio_config.kinds.kubernetes import (
+    KUBERNETES_SERVICE,
+    KubernetesServiceSpec,
+    TransportProtocol,
+)
+from istio_config.kinds.request_authentication import REQUEST_AUTHENTICATION
+from istio_config.kinds.selection import Selection
+from istio_config.kinds.virtual_service import (
+    VIRTUAL_SERVICE,
+    VirtualServiceSpec,
+    names_claim,
+)
 from mesh_configfile import FieldPath, Problem, suggestion
 from mesh_model import Gateway, Labels
 
@@ -18,24 +29,22 @@ def unserved_ports(mesh: Mesh) -> Iterator[Problem]:
     Where no Service selects them, they are reached in another way, and nothing is said.
     """
     services = [
-        (each.namespace, each.spec)
-        for each in mesh.objects
-        if isinstance(each.spec, KubernetesServiceSpec) and each.spec.selector
+        _Selecting(each.namespace, spec.selector, frozenset(_ports_of(spec)))
+        for each, spec in mesh.of_kind(KUBERNETES_SERVICE)
+        if spec.selector
     ]
-    known: dict[int, set[int]] = {}
+    known: dict[object, AbstractSet[int]] = {}
     for item, gateway in _gateways(mesh):
-        routers = mesh.routers(gateway)
-        ports = known.setdefault(id(routers), set())
-        if not ports and routers:
-            ports.update(
-                number
-                for namespace, spec in services
-                if any(
-                    namespace == of_router and (spec.selector or {}).items() <= dict(labels).items()
-                    for of_router, labels in routers
-                )
-                for number in _ports_of(spec)
-            )
+        if gateway.services or not gateway.spec.selector:
+            continue
+        key = (
+            frozenset(gateway.spec.selector.items()),
+            gateway.own_namespace_only and item.namespace,
+        )
+        if key not in known:
+            leading = _leading(services, gateway, mesh.routers(gateway))
+            known[key] = frozenset[int]().union(*(each.ports for each in leading))
+        ports = known[key]
         for index, server in enumerate(gateway.spec.servers):
             if ports and server.port.number not in ports:
                 listed = ", ".join(map(str, sorted(ports)))
@@ -46,6 +55,46 @@ def unserved_ports(mesh: Mesh) -> Iterator[Problem]:
                     "the port there, or use one of these",
                     "IST0162",
                 )
+
+
+class _Selecting(NamedTuple):
+    """A Service that selects pods of its namespace, and the ports by which it leads to them."""
+
+    namespace: str
+    selector: Mapping[str, str]
+    ports: AbstractSet[int]
+
+
+def _leading(
+    services: Iterable[_Selecting], gateway: Gateway, routers: Sequence[tuple[str, Labels]]
+) -> list[_Selecting]:
+    """Return the Services that lead to a Gateway's routers, or may.
+
+    Where no router is known, the pods of a Service that asks for all labels of the Gateway's
+    selector are routers for sure, and those of one that asks for no other value may be.
+    """
+    if routers:
+        return [
+            each
+            for each in services
+            if any(
+                each.namespace == namespace and each.selector.items() <= dict(labels).items()
+                for namespace, labels in routers
+            )
+        ]
+    wanted = gateway.spec.selector
+    may_lead = [
+        each
+        for each in services
+        if _go_together(each.selector, wanted)
+        and (each.namespace == gateway.namespace or not gateway.own_namespace_only)
+    ]
+    return may_lead if any(wanted.items() <= each.selector.items() for each in may_lead) else []
+
+
+def _go_together(one: Mapping[str, str], other: Mapping[str, str]) -> bool:
+    """Return whether a workload can have the labels of both."""
+    return all(other.get(key, value) == value for key, value in one.items())
 
 
 def unselecting_gateways(mesh: Mesh) -> Iterator[Problem]:
@@ -132,44 +181,51 @@ def _share_routers(one: Gateway, other: Gateway) -> bool:
 
 def unchecked_claims(mesh: Mesh) -> Iterator[Problem]:
     """Yield routes by claims at Gateways to whose workloads no RequestAuthentication applies."""
-    root = mesh.model.mesh_config.root_namespace
     rules = [
-        (each.namespace, each.spec)
-        for each in mesh.objects
-        if isinstance(each.spec, RequestAuthenticationSpec)
+        (each.namespace, spec.selection)
+        for each, spec in mesh.of_kind(REQUEST_AUTHENTICATION)
+        if not spec.selection.is_for_waypoints
     ]
-
-    def is_checked(namespace: str, labels: Labels) -> bool:
-        return any(
-            of_rule in (root, namespace)
-            and (bool(spec.selection.gateways) or _selects(spec, labels))
-            for of_rule, spec in rules
-        )
-
-    for item in mesh.objects:
-        claims = list(_claims(item))
-        for _, gateway in mesh.gateways(item) if claims else ():
-            unchecked = [each for each in mesh.routers(gateway) if not is_checked(*each)]
-            if not unchecked:
+    for item, spec in mesh.of_kind(VIRTUAL_SERVICE):
+        claims = list(_claims(spec))
+        for gateway in mesh.gateways(spec, item.namespace) if claims else ():
+            if (unchecked := _unchecked(gateway, mesh, rules)) is None:
                 continue
             for path, name in claims:
                 yield item.problem(
                     path,
                     f'"{name}" is of a token that is not looked at: no RequestAuthentication '
-                    f"applies to the workloads of Gateway {gateway.key} in {unchecked[0][0]}, so "
-                    "no request matches; write one for them there",
+                    f"{unchecked}, so no request matches; write one for them there",
                     "IST0149",
                 )
 
 
-def _selects(spec: RequestAuthenticationSpec, labels: Labels) -> bool:
-    return spec.selection.labels.items() <= dict(labels).items()
+def _unchecked(gateway: Gateway, mesh: Mesh, rules: Iterable[tuple[str, Selection]]) -> str | None:
+    """Return which routers of a Gateway none of these rules applies to, for a sentence.
+
+    Where no router is known, a rule for any that the Gateway may select counts as theirs.
+    """
+    root = mesh.model.mesh_config.root_namespace
+    routers = mesh.routers(gateway)
+    for namespace, labels in routers:
+        if not any(
+            of_rule in (root, namespace)
+            and (selection.gateways or selection.labels.items() <= dict(labels).items())
+            for of_rule, selection in rules
+        ):
+            return f"applies to the workloads of Gateway {gateway.key} in {namespace}"
+    wanted = {} if gateway.services else gateway.spec.selector
+    if routers or any(
+        (of_rule in (root, gateway.namespace) or not gateway.own_namespace_only)
+        and (selection.gateways or _go_together(selection.labels, wanted))
+        for of_rule, selection in rules
+    ):
+        return None
+    return f"can apply to the workloads that Gateway {gateway.key} selects"
 
 
-def _claims(item: ConfigObject) -> Iterator[tuple[FieldPath, str]]:
-    if not isinstance(item.spec, VirtualServiceSpec):
-        return
-    for index, route in enumerate(item.spec.http):
+def _claims(spec: VirtualServiceSpec) -> Iterator[tuple[FieldPath, str]]:
+    for index, route in enumerate(spec.http):
         for at, match in enumerate(route.match):
             for field, given in (
                 ("headers", match.headers),
@@ -181,8 +237,7 @@ def _claims(item: ConfigObject) -> Iterator[tuple[FieldPath, str]]:
 
 def _gateways(mesh: Mesh) -> Iterator[tuple[ConfigObject, Gateway]]:
     """Yield the Gateways that someone wrote, the oldest first."""
-    own = {each.key: each for each in mesh.objects if each.kind == GATEWAY.name}
-    for gateway in mesh.model.gateways.gateways:
-        item = mesh.model.gateways.object_of(gateway)
-        if item.key in own and isinstance(item.spec, GatewaySpec):
+    for item, _ in mesh.of_kind(GATEWAY):
+        gateway = mesh.model.gateways.by_key.get(f"{item.namespace}/{item.name}")
+        if gateway is not None:
             yield item, gateway

@@ -1,6 +1,6 @@
 """The objects and the workloads of a mesh, as they are asked for here; each is looked for once."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import cached_property
 
@@ -8,6 +8,8 @@ from envoy_config.plan.gateway._account_workloads import known_labels
 from envoy_config.plan.gateway._unused import is_translated
 from envoy_config.reachability import NO_PODS, Pods
 from istio_config import ConfigObject
+from istio_config.kinds.kind import Kind, SpecT
+from istio_config.kinds.registry import AnyKind
 from istio_config.kinds.virtual_service import VirtualServiceSpec
 from mesh_model import MESH, Gateway, Labels, MeshModel, Service, full_host, resolved_gateway
 
@@ -19,26 +21,27 @@ class Mesh:
 
     def __init__(
         self,
-        objects: Iterable[ConfigObject],
+        objects: Mapping[AnyKind, tuple[ConfigObject, ...]],
         model: MeshModel,
         pods: Pods = NO_PODS,
     ) -> None:
-        """pods: labels of workloads by namespace, beside those that the model knows."""
-        self._given = objects
+        """objects: those of each kind. pods: labels of workloads, beside those the model knows."""
+        self._objects = objects
         self.model = model
         self.pods = pods
         self._routers: dict[object, list[tuple[str, Labels]]] = {}
 
-    @cached_property
-    def objects(self) -> tuple[ConfigObject, ...]:
-        """The objects that someone wrote, of each kind the oldest first."""
-        return tuple(each for each in self._given if not is_translated(each))
+    def of_kind(self, kind: Kind[SpecT]) -> Iterator[tuple[ConfigObject, SpecT]]:
+        """Yield the objects of a kind that someone wrote, the oldest first, with their specs."""
+        for each in self._objects.get(kind, ()):
+            if isinstance(each.spec, kind.spec) and not is_translated(each):
+                yield each, each.spec
 
     @cached_property
     def workloads(self) -> Mapping[str, AbstractSet[Labels]]:
         """The labels of the known workloads, by namespace."""
         named = {
-            *(each.namespace for each in self.objects),
+            *(each.namespace for of_kind in self._objects.values() for each in of_kind),
             *(endpoint.namespace for each in self.model.services for endpoint in each.endpoints),
             *self.pods,
         }
@@ -55,10 +58,16 @@ class Mesh:
                     found.setdefault(pair, set()).add((namespace, labels))
         return found
 
+    def having(self, key: str, value: str) -> AbstractSet[tuple[str, Labels]]:
+        """Return namespace and labels of the known workloads that have a label."""
+        return self.by_label.get((key, value), _NO_WORKLOADS)
+
     def services(self, host: str, namespace: str) -> Iterator[Service]:
         """Yield the services that a rule of a namespace means by a host."""
         full = full_host(host, namespace, self.model.domain)
-        return (each for each in self._by_host.get(full, ()) if each.visible_in(namespace))
+        keys = self.model.indices.services.find("*", full)
+        found = (self.model.by_key[each] for each in keys)
+        return (each for each in found if each.host == full and each.visible_in(namespace))
 
     def routers(self, gateway: Gateway) -> Sequence[tuple[str, Labels]]:
         """Return namespace and labels of the known workloads that a Gateway selects by labels."""
@@ -68,7 +77,7 @@ class Mesh:
         selector = frozenset(gateway.spec.selector.items())
         key = selector, gateway.own_namespace_only and gateway.namespace
         if key not in self._routers:
-            having = [self.by_label.get(pair, _NO_WORKLOADS) for pair in selector]
+            having = [self.having(*pair) for pair in selector]
             self._routers[key] = sorted(
                 each
                 for each in frozenset.intersection(*map(frozenset, having))
@@ -76,19 +85,10 @@ class Mesh:
             )
         return self._routers[key]
 
-    def gateways(self, item: ConfigObject) -> Iterator[tuple[int, Gateway]]:
-        """Yield the Gateways that a VirtualService is bound to, with their places."""
-        if not isinstance(item.spec, VirtualServiceSpec):
-            return
-        for index, given in enumerate(item.spec.gateways):
-            name = resolved_gateway(given, item.namespace)
+    def gateways(self, spec: VirtualServiceSpec, namespace: str) -> Iterator[Gateway]:
+        """Yield the Gateways that a VirtualService of a namespace is bound to."""
+        for given in spec.gateways:
+            name = resolved_gateway(given, namespace)
             gateway = self.model.gateways.by_key.get(name) if name != MESH else None
             if gateway is not None:
-                yield index, gateway
-
-    @cached_property
-    def _by_host(self) -> Mapping[str, list[Service]]:
-        found: dict[str, list[Service]] = {}
-        for each in self.model.services:
-            found.setdefault(each.host, []).append(each)
-        return found
+                yield gateway

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from envoy_config.advice._mesh import Mesh
-from istio_config.kinds.envoy_filter import ConfigPatch, EnvoyFilterSpec, Operation
+from istio_config.kinds.envoy_filter import ENVOY_FILTER, ConfigPatch, Operation
 from mesh_configfile import Problem
 
 _RELATIVE = frozenset(
@@ -17,10 +17,7 @@ def relative_patches(mesh: Mesh) -> Iterator[Problem]:
     They find it if it is the control plane's own, or of an older EnvoyFilter.
     """
     of_versions: set[str] = set()
-    for item in mesh.objects:
-        spec = item.spec
-        if not isinstance(spec, EnvoyFilterSpec):
-            continue
+    for item, spec in mesh.of_kind(ENVOY_FILTER):
         for index, patch in enumerate(spec.config_patches):
             name = _filter_name(patch)
             operation = patch.patch.operation

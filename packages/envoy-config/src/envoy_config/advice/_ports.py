@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 from envoy_config.advice._mesh import Mesh
 from istio_config import ConfigObject
-from istio_config.kinds.kubernetes import KubernetesServiceSpec, ServiceType, TransportProtocol
+from istio_config.kinds.kubernetes import KUBERNETES_SERVICE, ServiceType, TransportProtocol
 from istio_config.kinds.protocol import Protocol
-from istio_config.kinds.service_entry import ServiceEntrySpec
+from istio_config.kinds.service_entry import SERVICE_ENTRY, ServiceEntrySpec
 from mesh_configfile import Problem
 
 _OF_THE_PLATFORM = ("kube-system",)
@@ -16,13 +16,8 @@ _MANAGED = "gateway.istio.io/managed"
 def unnamed_protocols(mesh: Mesh) -> Iterator[Problem]:
     """Yield the ports of Kubernetes services whose protocol proxies have to detect."""
     passed_over = (mesh.model.mesh_config.root_namespace, *_OF_THE_PLATFORM)
-    for item in mesh.objects:
-        spec = item.spec
-        if (
-            not isinstance(spec, KubernetesServiceSpec)
-            or item.namespace in passed_over
-            or _MANAGED in dict(item.labels)
-        ):
+    for item, spec in mesh.of_kind(KUBERNETES_SERVICE):
+        if item.namespace in passed_over or _MANAGED in dict(item.labels):
             continue
         is_alias = spec.type is ServiceType.EXTERNAL_NAME
         for index, port in enumerate(spec.ports or ()):
@@ -53,10 +48,7 @@ def contradicting_protocols(mesh: Mesh) -> Iterator[Problem]:
     Between namespaces, each proxy has one of the two, and that is reported elsewhere.
     """
     first: dict[tuple[str, str, int], tuple[ConfigObject, ServiceEntrySpec, Protocol]] = {}
-    for item in mesh.objects:
-        spec = item.spec
-        if not isinstance(spec, ServiceEntrySpec):
-            continue
+    for item, spec in mesh.of_kind(SERVICE_ENTRY):
         for index, port in enumerate(spec.ports):
             for host in dict.fromkeys(each.lower() for each in spec.hosts):
                 here = item, spec, port.known_protocol

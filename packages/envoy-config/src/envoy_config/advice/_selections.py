@@ -5,15 +5,20 @@ from typing import NamedTuple
 
 from envoy_config.advice._mesh import Mesh
 from istio_config import ConfigObject
-from istio_config.kinds.sidecar import SidecarSpec
-from istio_config.kinds.telemetry import TelemetrySpec
+from istio_config.kinds.registry import AnyKind
+from istio_config.kinds.sidecar import SIDECAR, SidecarSpec
+from istio_config.kinds.telemetry import TELEMETRY, TelemetrySpec
 from mesh_configfile import FieldPath, Problem
+
+SELECTING: tuple[AnyKind, ...] = (SIDECAR, TELEMETRY)
+"""The kinds of these objects."""
 
 
 def selected_twice(mesh: Mesh) -> Iterator[Problem]:
     """Yield the later of two objects that choose a workload which is known in their namespace."""
     by_label: dict[tuple[str, str, tuple[str, str]], list[_Choice]] = {}
-    for at, item in enumerate(mesh.objects):
+    items = (each for kind in SELECTING for each, _ in mesh.of_kind(kind))
+    for at, item in enumerate(items):
         if (found := _chosen(item)) is not None:
             path, labels = found
             # A workload that it chooses has this label among others.

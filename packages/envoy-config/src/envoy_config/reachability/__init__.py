@@ -5,6 +5,7 @@ from envoy_config.reachability._references import (
     Reference,
     Sort,
     Undecided,
+    gateway_targets,
     missing_subsets,
     references,
 )
@@ -29,6 +30,7 @@ __all__ = [
     "Undecided",
     "Unmatched",
     "empty_subsets",
+    "gateway_targets",
     "missing_subsets",
     "places_taken",
     "reached_by_http_proxy",

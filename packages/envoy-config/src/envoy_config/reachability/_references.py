@@ -4,7 +4,7 @@ Beside mistakes it is not known what is defined: a service may have an unreadabl
 a text that is no YAML. What is named only there is not reported as missing.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -13,11 +13,17 @@ from envoy_config.plan.virtual_hosts._unused import destinations_of, missing_des
 from envoy_config.reachability._known_hosts import NO_HOSTS
 from envoy_config.reachability._rules import RuleFindings
 from istio_config import ConfigObject
+from istio_config.kinds.authorization_policy import AuthorizationPolicySpec
 from istio_config.kinds.destination_rule import DestinationRuleSpec, TrafficPolicy
+from istio_config.kinds.envoy_filter import EnvoyFilterSpec
 from istio_config.kinds.gateway import GatewaySpec
+from istio_config.kinds.gateway_api import GatewaySpec as KubernetesGatewaySpec
 from istio_config.kinds.kubernetes import KubernetesServiceSpec, SecretFields
+from istio_config.kinds.request_authentication import RequestAuthenticationSpec
+from istio_config.kinds.selection import gateway_references
 from istio_config.kinds.service_entry import ServiceEntrySpec
 from istio_config.kinds.sidecar import SidecarSpec
+from istio_config.kinds.telemetry import TelemetrySpec
 from istio_config.kinds.virtual_service import VIRTUAL_SERVICE, VirtualServiceSpec
 from mesh_configfile import FieldPath, Problem
 from mesh_configfile.mending import touches
@@ -31,6 +37,7 @@ class Sort(StrEnum):
     PORT = "port of a service"
     SUBSET = "subset of a service"
     GATEWAY = "Gateway"
+    KUBERNETES_GATEWAY = "Gateway of the Gateway API"
     SECRET = "Secret"  # noqa: S105 - a sort of objects
 
 
@@ -76,8 +83,33 @@ def _names_in(item: ConfigObject, domain: str) -> Iterator[_Named]:
                 for index, shown in enumerate(listener.hosts):
                     host = shown.rpartition("/")[2]
                     yield Sort.SERVICE, host, ("spec", "egress", at, "hosts", index)
+        case (
+            AuthorizationPolicySpec()
+            | EnvoyFilterSpec()
+            | RequestAuthenticationSpec()
+            | TelemetrySpec()
+        ):
+            for path, name in gateway_targets(item.spec):
+                yield Sort.KUBERNETES_GATEWAY, name, path
         case _:
             pass  # other kinds name nothing that another object defines
+
+
+def gateway_targets(spec: object) -> Iterator[tuple[FieldPath, str]]:
+    """Yield the Gateways of the Gateway API that a policy is attached to, with their fields."""
+    match spec:
+        case (
+            AuthorizationPolicySpec(target_refs=refs, target_ref=single)
+            | RequestAuthenticationSpec(target_refs=refs, target_ref=single)
+            | TelemetrySpec(target_refs=refs, target_ref=single)
+        ):
+            found = gateway_references(refs, single)
+        case EnvoyFilterSpec(target_refs=refs):
+            found = gateway_references(refs)
+        case _:
+            return
+    for path, name in found:
+        yield ("spec", *path), name
 
 
 def _ports(policy: TrafficPolicy | None, host: str, path: FieldPath) -> Iterator[_Named]:
@@ -111,6 +143,11 @@ class Undecided:
 
 
 _NAME: FieldPath = ("metadata", "name")
+_KNOWN_BY_NAME: Mapping[type, Sort] = {
+    GatewaySpec: Sort.GATEWAY,
+    KubernetesGatewaySpec: Sort.KUBERNETES_GATEWAY,
+    SecretFields: Sort.SECRET,
+}
 
 
 def _undecided(item: ConfigObject, domain: str) -> Iterator[tuple[Sort, str]]:
@@ -131,10 +168,9 @@ def _undecided(item: ConfigObject, domain: str) -> Iterator[tuple[Sort, str]]:
                 yield Sort.SUBSET, ""
             if touches(("spec", "subsets"), item.unread):
                 yield Sort.SUBSET, full_host(host, item.namespace, domain)
-        case GatewaySpec() if touches(_NAME, item.unread):
-            yield Sort.GATEWAY, ""
-        case SecretFields() if touches(_NAME, item.unread):
-            yield Sort.SECRET, ""
+        case GatewaySpec() | KubernetesGatewaySpec() | SecretFields():
+            if touches(_NAME, item.unread):
+                yield _KNOWN_BY_NAME[type(item.spec)], ""
         case _:
             pass
 

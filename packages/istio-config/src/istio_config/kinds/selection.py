@@ -68,8 +68,17 @@ def selection_of(selector: WorkloadSelector | None, refs: tuple[TargetRef, ...])
 
 def selection_by(labels: Mapping[str, str], refs: tuple[TargetRef, ...]) -> Selection:
     """Return the selection of labels and of references."""
-    gateways = tuple(each.name for each in refs if (each.group, each.kind) not in _OF_WAYPOINTS)
+    gateways = tuple(name for _, name in gateway_references(refs))
     return Selection(labels, gateways, is_for_waypoints=bool(refs) and not gateways)
+
+
+def gateway_references(
+    refs: tuple[TargetRef, ...], single: TargetRef | None = None
+) -> Iterator[tuple[FieldPath, str]]:
+    """Yield the names of the Gateways that are referred to, with their fields below the spec."""
+    for here, each in _references(refs, single):
+        if (each.group, each.kind) not in _OF_WAYPOINTS:
+            yield (*here, "name"), each.name
 
 
 def selection_mistakes(

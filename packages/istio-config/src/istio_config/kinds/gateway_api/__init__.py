@@ -97,6 +97,7 @@ __all__ = [
     "Cors",
     "DEFAULT_CLASS",
     "From",
+    "GATEWAY",
     "GATEWAY_API_KINDS",
     "GROUP",
     "GatewayClassSpec",
