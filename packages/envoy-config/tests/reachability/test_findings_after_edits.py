@@ -102,7 +102,13 @@ destinations = st.builds(
 )
 matches = some(
     st.sampled_from(
-        [{"port": 80}, {"sourceLabels": {"app": "web"}}, {"gateways": ["mesh"]}, {"uri": {}}]
+        [
+            {"port": 80},
+            {"sourceLabels": {"app": "web"}},
+            {"gateways": ["mesh"]},
+            {"uri": {}},
+            {"uri": {"prefix": "/a"}},
+        ]
     )
 )
 http = st.one_of(

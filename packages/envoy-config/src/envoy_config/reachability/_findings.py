@@ -101,6 +101,7 @@ def review(model: MeshModel, before: Findings | None = None) -> Findings:
     as_before = (
         same  # a warning names the line where the object of a service stands
         and routes.objects is earlier.objects
+        and routes.warnings is earlier.warnings
         and same_passed_on(before.model, model)
         and not (model.owners.is_strict and changed_services(before.model, model).pairs)
     )
@@ -113,5 +114,6 @@ def review(model: MeshModel, before: Findings | None = None) -> Findings:
 
 
 def _warnings(model: MeshModel, routes: RouteFindings) -> tuple[Problem, ...]:
-    found = (*passed_on_warnings(model, routes.leading_to), *unaddressed_ports(model))
-    return tuple(sorted(set(found)))
+    lost = (each for warnings in routes.warnings.values() for each in warnings)
+    found = {*passed_on_warnings(model, routes.leading_to), *unaddressed_ports(model), *lost}
+    return tuple(sorted(found))

@@ -3,28 +3,29 @@
 In each namespace those that are private to it come first, then those exported to it by name, then
 public ones; among each the oldest. One loses if it does so wherever it is visible. At sidecars the
 first with HTTP routes has the host alone. At Gateways routes add up, and those that take all
-requests come last; so do routes of connections, until one takes all.
+requests come last; so do routes of connections, until one takes all. Where they add up, one may
+lose in part: some of its matches are behind others that take all that they would.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import partial
 from typing import NamedTuple
 
-import msgspec
-
 from envoy_config.plan.gateway._bindings import bound_hosts
-from istio_config import ConfigObject
-from istio_config.kinds.gateway import parse_server_host
-from istio_config.kinds.virtual_service import (
-    HttpMatch,
-    TcpMatch,
-    TlsMatch,
-    VirtualServiceSpec,
-    never_reached,
-    takes_everything,
+from envoy_config.reachability._losses import (
+    Loss,
+    shadowed,
+    without_connections,
+    without_names,
+    without_requests,
 )
-from mesh_configfile import FieldPath, Problem
+from istio_config import ConfigObject
+from istio_config.host_patterns import has
+from istio_config.kinds.gateway import ServerHost, parse_server_host
+from istio_config.kinds.virtual_service import VirtualServiceSpec
+from mesh_configfile import FieldPath, Problem, field_name
 from mesh_model import MESH, Gateway, VirtualService
 
 _ALL = "*"
@@ -37,133 +38,214 @@ class Candidate(NamedTuple):
     item: ConfigObject
 
 
-_Losing = Callable[[Sequence[VirtualServiceSpec]], AbstractSet[int]]
-"""Returns the places of those specs, of some in order, that get nothing behind those before."""
+class Losers(NamedTuple):
+    """The problems of VirtualServices of one host: those that get nothing, or lose in part."""
+
+    whole: tuple[Problem, ...] = ()
+    in_part: tuple[Problem, ...] = ()
+
+
+_Losing = Callable[[Sequence[VirtualServiceSpec]], Mapping[int, Loss]]
+_Exported = Callable[[VirtualService], AbstractSet[str]]
+_Groups = Sequence[Sequence[Candidate]]
+"""Those that add up: at sidecars all, at a Gateway those of the same servers."""
 _MOST_COMPARED = 50_000
 """Matches of a host's VirtualServices that are compared, over all namespaces that see them. Of more
 nothing is said: each of a thousand may be exported to a thousand namespaces.
 """
-_MOST_NAMED = 20
-"""The VirtualServices among which the one is looked for that takes all by itself."""
+_MOST_LISTED = 5
+"""The fields that one problem names beside its own."""
 
 
-def losers_at_sidecars(host: str, candidates: Sequence[Candidate]) -> Iterator[Problem]:
-    """Yield what gets nothing at any sidecar; candidates: those with the host, by age."""
-    known = [each for each in candidates if MESH in each.found.gateways]
-    for loser, winner in _losers(known, _exported_to_sidecars, _without_requests):
-        yield loser.item.problem(
+def losers_at_sidecars(host: str, candidates: Sequence[Candidate]) -> Losers:
+    """Return what gets nothing at any sidecar; candidates: those with the host, by age."""
+    known = [[each for each in candidates if MESH in each.found.gateways]]
+    whole = [
+        loser.item.problem(
             _host_path(loser, host),
-            f'"{host}" is governed by VirtualService {winner.namespace}/{winner.name}, which '
+            f'"{host}" is governed by VirtualService {_winner(loss)}, which '
             "comes first: the routes here take no requests of sidecars; make it one "
             "VirtualService",
             "IST0109",
         )
-    yield from _of_connections(known, _exported_to_sidecars, MESH, f'"{host}" at sidecars')
-
-
-def losers_at_gateway(
-    gateway: Gateway, host: str, candidates: Sequence[Candidate]
-) -> Iterator[Problem]:
-    """Yield what gets nothing by a Gateway; candidates: those with the host that name it."""
-    servers = [
-        parse_server_host(each, gateway.namespace)
-        for server in gateway.spec.servers
-        for each in server.hosts
+        for loser, loss in _losses(known, _exported_to_sidecars, without_requests)
+        if loss.whole
     ]
-    known = [
-        each
-        for each in candidates
-        if bound_hosts(servers, each.found, gateway_namespace=gateway.namespace)
-    ]
-
-    for loser, winner in _losers(known, _exported, partial(_shadowed, gateway=gateway.key)):
-        yield loser.item.problem(
-            _host_path(loser, host),
-            f'"{host}" has the routes of VirtualService {winner.namespace}/{winner.name} at '
-            f"Gateway {gateway.key}, which come first and take all that those here would; make it "
-            "one VirtualService, or give the matches here something of their own",
-        )
-    yield from _of_connections(known, _exported, gateway.key, f'"{host}" at Gateway {gateway.key}')
+    connections = _of_connections(known, _exported_to_sidecars, MESH, f'"{host}" at sidecars')
+    return Losers((*whole, *connections.whole), connections.in_part)
 
 
-def _of_connections(
-    candidates: Sequence[Candidate],
-    exported: Callable[[VirtualService], AbstractSet[str]],
-    gateway: str,
-    where: str,
-) -> Iterator[Problem]:
-    sections: Mapping[str, _Losing] = {
-        "tcp": partial(_without_connections, gateway=gateway),
-        "tls": partial(_without_names, gateway=gateway),
-    }
-    for section, losing in sections.items():
-        for loser, winner in _losers(candidates, exported, losing):
-            yield loser.item.problem(
-                ("spec", section),
-                f"{where} has the routes of VirtualService {winner.namespace}/{winner.name}, which "
-                "come first and take all connections that those here would; make it one "
-                "VirtualService",
-            )
+def losers_at_gateway(gateway: Gateway, host: str, candidates: Sequence[Candidate]) -> Losers:
+    """Return what gets nothing by a Gateway, or less than it says, of the requests for a host.
 
-
-def _losers(
-    candidates: Sequence[Candidate],
-    exported: Callable[[VirtualService], AbstractSet[str]],
-    losing: _Losing,
-) -> Iterator[tuple[Candidate, VirtualService]]:
-    """Yield each that gets nothing in any namespace that sees it, with one before it."""
+    candidates: those that are bound to it by this host, by age.
+    """
     if len(candidates) < 2:
-        return
-    reach = [exported(each.found) for each in candidates]
-    views = _Views([each.found for each in candidates], reach, losing)
-    for at, each in enumerate(candidates):
-        namespaces = sorted(reach[at])
-        if namespaces and all(views.winners(at, namespace) for namespace in namespaces):
-            first = views.winners(at, namespaces[0])
-            spec = each.found.spec
-            alone = (one for one in first[:_MOST_NAMED] if 1 in losing([one.spec, spec]))
-            yield each, next(alone, first[0])
+        return Losers()
+    known = _by_servers(gateway, host, candidates)
+    where = f'"{host}" at Gateway {gateway.key}'
+    whole: list[Problem] = []
+    in_part: list[Problem] = []
+    for loser, loss in _losses(known, _exported, partial(shadowed, gateway=gateway.key)):
+        if not loss.whole:
+            in_part += _in_part(loser, loss, where, "requests")
+            continue
+        whole.append(
+            loser.item.problem(
+                _host_path(loser, host),
+                f"{where} has the routes of VirtualService {_winner(loss)}, which come first and "
+                "take all that those here would; make it one VirtualService, or give the matches "
+                "here something of their own",
+            )
+        )
+    connections = _of_connections(known, _exported, gateway.key, where)
+    return Losers((*whole, *connections.whole), (*in_part, *connections.in_part))
+
+
+def _by_servers(gateway: Gateway, host: str, candidates: Sequence[Candidate]) -> _Groups:
+    """Return those that share a virtual host: of a port in plaintext, or of one server of TLS."""
+    hosts: dict[tuple[int, int | None], list[ServerHost]] = {}
+    for index, server in enumerate(gateway.spec.servers):
+        key = server.port.number, None if server.tls is None else index
+        parsed = (parse_server_host(each, gateway.namespace) for each in server.hosts)
+        hosts.setdefault(key, []).extend(each for each in parsed if has(each.host, host))
+    found: dict[tuple[int, ...], list[Candidate]] = {}
+    for of_key in hosts.values():
+        bound = {
+            at: each
+            for at, each in enumerate(candidates)
+            if host in bound_hosts(of_key, each.found, gateway_namespace=gateway.namespace)
+        }
+        found.setdefault(tuple(bound), list(bound.values()))
+    return tuple(found.values())
+
+
+def _of_connections(known: _Groups, exported: _Exported, gateway: str, where: str) -> Losers:
+    sections: Mapping[str, _Losing] = {
+        "tcp": partial(without_connections, gateway=gateway),
+        "tls": partial(without_names, gateway=gateway),
+    }
+    whole: list[Problem] = []
+    in_part: list[Problem] = []
+    for section, losing in sections.items():
+        for loser, loss in _losses(known, exported, losing):
+            if not loss.whole:
+                in_part += _in_part(loser, loss, where, "connections")
+                continue
+            whole.append(
+                loser.item.problem(
+                    ("spec", section),
+                    f"{where} has the routes of VirtualService {_winner(loss)}, which come first "
+                    "and take all connections that those here would; make it one VirtualService",
+                )
+            )
+    return Losers(tuple(whole), tuple(in_part))
+
+
+class _NamedLoss(NamedTuple):
+    """A loss, with the names of those that take it."""
+
+    whole: bool
+    parts: Mapping[FieldPath, str]
+
+
+def _winner(loss: _NamedLoss) -> str:
+    """Return the name of the one that takes most."""
+    return Counter(loss.parts.values()).most_common(1)[0][0]
+
+
+def _in_part(loser: Candidate, loss: _NamedLoss, where: str, what: str) -> Iterator[Problem]:
+    """Yield a problem for each that takes some of what a VirtualService says."""
+    by_winner: dict[str, dict[FieldPath, None]] = {}
+    for path, winner in loss.parts.items():
+        by_winner.setdefault(winner, {})[_written(loser.item, path)] = None
+    for winner, paths in by_winner.items():
+        first, *others = paths
+        yield loser.item.problem(
+            ("spec", *first),
+            f"{where} has the routes of VirtualService {winner}, which come first and take all "
+            f"{what} that {_listed(others)} would; remove what is never reached, or give it "
+            "something of its own",
+        )
+
+
+def _written(item: ConfigObject, path: FieldPath) -> FieldPath:
+    """Return the field of an object for one of its VirtualService, which has delegates' routes."""
+    spec = item.spec
+    has_delegates = isinstance(spec, VirtualServiceSpec) and any(
+        each.delegate is not None for each in spec.http
+    )
+    return path[:1] if path[0] == "http" and has_delegates else path
+
+
+def _listed(others: Sequence[FieldPath]) -> str:
+    names = [field_name(each) for each in others[:_MOST_LISTED]]
+    if more := len(others) - len(names):
+        names.append(f"{more} more")
+    return f"this and {', '.join(names)}" if names else "this"
+
+
+def _losses(
+    groups: _Groups, exported: _Exported, losing: _Losing
+) -> Iterator[tuple[Candidate, _NamedLoss]]:
+    """Yield what each loses in every group that has it, and every namespace that sees it."""
+    views = _Views(groups, exported, losing)
+    for each in {each.found: each for group in groups for each in group}.values():
+        losses = list(views.losses(each.found))
+        if losses and all(loss.parts for loss in losses):
+            common = set.intersection(*(set(loss.parts) for loss in losses))
+            parts = {path: by for path, by in losses[0].parts.items() if path in common}
+            if parts:
+                yield each, _NamedLoss(all(loss.whole for loss in losses), parts)
 
 
 class _Views:
     """The VirtualServices of a host in the order in which each namespace sees them."""
 
-    def __init__(
-        self,
-        found: Sequence[VirtualService],
-        reach: Sequence[AbstractSet[str]],
-        losing: _Losing,
-    ) -> None:
-        """reach: the namespaces that see each; `*`: all."""
-        self._found = found
-        self._reach = reach
+    def __init__(self, groups: _Groups, exported: _Exported, losing: _Losing) -> None:
+        self._groups = [dict.fromkeys(each.found for each in group) for group in groups]
+        self._exported = exported
         self._losing = losing
-        self._weights = [_weight(each.spec) for each in found]
         self._left = _MOST_COMPARED
-        self._known: dict[str, tuple[list[int], AbstractSet[int]]] = {}
+        self._known: dict[tuple[int, str], Mapping[VirtualService, _NamedLoss]] = {}
 
-    def winners(self, at: int, namespace: str) -> Sequence[VirtualService]:
-        """Return those before one that gets nothing in a namespace; none if it gets something."""
-        order, losing = self._view(namespace)
-        if at not in losing:
-            return ()
-        return [self._found[index] for index in order[: order.index(at)]]
+    def losses(self, found: VirtualService) -> Iterator[_NamedLoss]:
+        """Yield what one loses in each group and namespace, until it loses nothing in one."""
+        for number, group in enumerate(self._groups):
+            for namespace in sorted(self._exported(found)) if found in group else ():
+                loss = self._view(number, namespace).get(found, _NOTHING)
+                yield loss
+                if not loss.parts:
+                    return
 
-    def _view(self, namespace: str) -> tuple[list[int], AbstractSet[int]]:
-        if (known := self._known.get(namespace)) is not None:
+    def _view(self, number: int, namespace: str) -> Mapping[VirtualService, _NamedLoss]:
+        """Return what those of a group lose in a namespace."""
+        key = number, namespace
+        if (known := self._known.get(key)) is not None:
             return known
-        if self._left <= 0:
-            return [], frozenset()
-        seen_by = {namespace, _ALL}
-        visible = [index for index, reach in enumerate(self._reach) if reach & seen_by]
-        order = sorted(
-            visible, key=lambda index: _rank(self._found[index], self._reach[index], namespace)
-        )
-        self._left -= len(self._reach) + sum(self._weights[index] for index in order)
-        losing = self._losing([self._found[index].spec for index in order])
-        view = order, frozenset(order[place] for place in losing)
-        self._known[namespace] = view
+        group = self._groups[number]
+        if self._left <= 0 or len(group) < 2:
+            return {}
+        seen = ((each, self._exported(each)) for each in group)
+        ranked = [
+            (_rank(each, reach, namespace), each)
+            for each, reach in seen
+            if reach & {namespace, _ALL}
+        ]
+        order = [each for _, each in sorted(ranked, key=lambda each: each[0])]
+        self._left -= len(group) + sum(_weight(each.spec) for each in order)
+        names = [f"{each.namespace}/{each.name}" for each in order]
+        losses = self._losing([each.spec for each in order])
+        view = self._known[key] = {
+            order[place]: _NamedLoss(
+                loss.whole, {path: names[by] for path, by in loss.parts.items()}
+            )
+            for place, loss in losses.items()
+        }
         return view
+
+
+_NOTHING = _NamedLoss(whole=False, parts={})
 
 
 def _weight(spec: VirtualServiceSpec) -> int:
@@ -193,90 +275,5 @@ def _exported(found: VirtualService) -> AbstractSet[str]:
 
 def _host_path(candidate: Candidate, host: str) -> FieldPath:
     hosts = candidate.found.hosts
-    return ("spec", "hosts", hosts.index(host)) if host in hosts else ("spec", "hosts")
-
-
-def _without_requests(specs: Sequence[VirtualServiceSpec]) -> AbstractSet[int]:
-    first = next((at for at, each in enumerate(specs) if _always_applies(each)), len(specs))
-    return {at for at in range(first + 1, len(specs)) if specs[at].http}
-
-
-def _always_applies(spec: VirtualServiceSpec) -> bool:
-    """Return whether there is a route at each sidecar and for each port."""
-    return any(
-        not route.match
-        or any(
-            match.port is None
-            and not match.source_labels
-            and not match.source_namespace
-            and (not match.gateways or MESH in match.gateways)
-            for match in route.match
-        )
-        for route in spec.http
-    )
-
-
-def _shadowed(specs: Sequence[VirtualServiceSpec], *, gateway: str) -> AbstractSet[int]:
-    """Return the specs whose HTTP routes are all behind others that take their requests."""
-    some: list[tuple[int, HttpMatch]] = []
-    rest: list[tuple[int, HttpMatch]] = []
-    for at, spec in enumerate(specs):
-        for match in _http(spec, gateway):
-            (rest if takes_everything(match) else some).append((at, match))
-    # One look at all of them is enough: no match with a condition, of a later one, takes all that a
-    # match without conditions does.
-    both = [*some, *rest]
-    hidden = never_reached([match for _, match in both])
-    reached = {at for index, (at, _) in enumerate(both) if index not in hidden}
-    return {at for at, _ in both} - reached
-
-
-def _without_connections(specs: Sequence[VirtualServiceSpec], *, gateway: str) -> AbstractSet[int]:
-    found: set[int] = set()
-    taken: set[int | None] = set()  # ports; None: all
-    for at, spec in enumerate(specs):
-        own = list(_tcp(spec, gateway))
-        if own and all({None, each.port} & taken for each in own):
-            found.add(at)
-        taken.update(each.port for each in own if _is_open(each))
-    return found
-
-
-def _without_names(specs: Sequence[VirtualServiceSpec], *, gateway: str) -> AbstractSet[int]:
-    found: set[int] = set()
-    taken: set[tuple[str, int | None]] = set()
-    for at, spec in enumerate(specs):
-        matches = list(_tls(spec, gateway))
-        own = [(sni, each.port) for each in matches for sni in each.sni_hosts]
-        if own and all({(sni, None), (sni, port)} & taken for sni, port in own):
-            found.add(at)
-        taken.update(
-            (sni, each.port) for each in matches if _is_open(each) for sni in each.sni_hosts
-        )
-    return found
-
-
-def _http(spec: VirtualServiceSpec, gateway: str) -> Iterator[HttpMatch]:
-    for route in spec.http:
-        for match in route.match or (HttpMatch(),):
-            if not match.gateways or gateway in match.gateways:
-                yield msgspec.structs.replace(match, gateways=())
-
-
-def _tcp(spec: VirtualServiceSpec, gateway: str) -> Iterator[TcpMatch]:
-    for route in spec.tcp:
-        for match in route.match or (TcpMatch(),):
-            if not match.gateways or gateway in match.gateways:
-                yield match
-
-
-def _tls(spec: VirtualServiceSpec, gateway: str) -> Iterator[TlsMatch]:
-    for route in spec.tls:
-        for match in route.match:
-            if not match.gateways or gateway in match.gateways:
-                yield match
-
-
-def _is_open(match: TcpMatch | TlsMatch) -> bool:
-    """Return whether a match holds for all clients, and to all addresses."""
-    return not (match.destination_subnets or match.source_labels or match.source_namespace)
+    own = next((at for at, each in enumerate(hosts) if each == host or has(each, host)), None)
+    return ("spec", "hosts") if own is None else ("spec", "hosts", own)

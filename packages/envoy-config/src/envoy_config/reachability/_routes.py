@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
 
-from envoy_config.plan.gateway._unused import is_translated, unused_bindings
+from envoy_config.plan.gateway._unused import hosts_at, is_translated, unused_bindings
 from envoy_config.plan.virtual_hosts._unused import (
     delegates_of,
     destination_hosts,
@@ -22,6 +22,7 @@ from envoy_config.reachability._foreign_hosts import kept_at_home
 from envoy_config.reachability._known_hosts import KnownHosts
 from envoy_config.reachability._losers import (
     Candidate,
+    Losers,
     losers_at_gateway,
     losers_at_sidecars,
 )
@@ -62,6 +63,8 @@ class RouteFindings:
     """By each thing, as `_groups` names them, the objects that have to do with it."""
     problems: Problems = field(default_factory=dict)
     """Of objects, of hosts that are routed, and of delegates."""
+    warnings: Problems = field(default_factory=dict)
+    """Of hosts that are routed: VirtualServices of which some routes are never reached."""
 
     def after(self, model: MeshModel, hosts: KnownHosts) -> "RouteFindings":
         """Return the findings of a later model; hosts: of its services."""
@@ -91,14 +94,22 @@ class RouteFindings:
         )
         touched = {_key(each) for each in (*items.gone, *items.come)}
         touched |= {_key(each) for each in (*route_edits.gone, *route_edits.come)}
+        touched |= self._bound_to_others(model.gateways)
         left = [(group, each) for each in touched for group in self._groups(each)]
         joined = [(group, each) for each in touched for group in found._groups(each)]
         found = replace(found, groups=regrouped(self.groups, left, joined))
         again = {(_OBJECT, *each) for each in touched}
-        again.update(group for group, _ in chain(left, joined) if group[0] in _WITH_PROBLEMS)
+        again.update(group for group, _ in chain(left, joined) if group[0] == _DELEGATE)
         other_hosts |= rules.hosts.aliases_of(other_hosts)
-        again.update(self._leading_to(other_hosts), self._bound_to_others(model.gateways))
-        return replace(found, problems=find_again(self.problems, again, found._problems_of))
+        again.update(self._leading_to(other_hosts))
+        routed = {group for group, _ in chain(left, joined) if group[0] in (_HOST, _AT_GATEWAY)}
+        losers = {each: found._losers(each) for each in routed}
+        problems = find_again(self.problems, again, found._problems_of)
+        return replace(
+            found,
+            problems=find_again(problems, routed, lambda each: losers[each].whole),
+            warnings=find_again(self.warnings, routed, lambda each: losers[each].in_part),
+        )
 
     def leading_to(self, host: str) -> Iterator[ConfigObject]:
         """Yield the objects that someone wrote of which a destination has a host."""
@@ -119,8 +130,11 @@ class RouteFindings:
         virtual_service = self.by_item.get(key)
         if virtual_service is not None:
             for gateway in virtual_service.gateways:
-                for host in dict.fromkeys(virtual_service.hosts):
-                    yield (_HOST, host) if gateway == MESH else (_AT_GATEWAY, gateway, host)
+                if gateway == MESH:
+                    yield from ((_HOST, host) for host in dict.fromkeys(virtual_service.hosts))
+                elif (known := self.gateways.by_key.get(gateway)) is not None:
+                    bound = hosts_at(known, virtual_service)
+                    yield from ((_AT_GATEWAY, gateway, host) for host in bound)
             for host in destination_hosts(item, self.domain):
                 yield _DESTINATION, host
 
@@ -133,14 +147,10 @@ class RouteFindings:
                 found.update(each for each in leading if has(pattern, each[1]))
         return self._objects_of(found)
 
-    def _bound_to_others(self, gateways: Gateways) -> Iterator[Key]:
-        """Yield the objects that are bound to Gateways which are not as they were, and hosts."""
-        for each in self.gateways.differing(gateways):
-            name = "/".join(each)
-            for key in self.groups.get((_GATEWAY, name), ()):
-                yield _OBJECT, *key
-                if (virtual_service := self.by_item.get(key)) is not None:
-                    yield from ((_AT_GATEWAY, name, host) for host in virtual_service.hosts)
+    def _bound_to_others(self, gateways: Gateways) -> AbstractSet[Key]:
+        """Return the objects that are bound to Gateways which are not as they were."""
+        changed = ("/".join(each) for each in self.gateways.differing(gateways))
+        return {key for name in changed for key in self.groups.get((_GATEWAY, name), ())}
 
     def _objects_of(self, groups: Iterable[Key]) -> Iterator[Key]:
         return ((_OBJECT, *each) for group in groups for each in self.groups.get(group, ()))
@@ -149,15 +159,16 @@ class RouteFindings:
         sort, *names = thing
         if sort == _OBJECT:
             return self._unused(tuple(names))
-        if sort == _HOST:
-            return losers_at_sidecars(names[0], self._oldest_first(self.groups.get(thing, ())))
-        if sort == _AT_GATEWAY:
-            gateway = self.gateways.by_key.get(names[0])
-            if gateway is None:
-                return iter(())
-            named = self._oldest_first(self.groups.get(thing, ()))
-            return losers_at_gateway(gateway, names[1], named)
         return self._unnamed(thing, tuple(names))
+
+    def _losers(self, thing: Key) -> Losers:
+        """Return the problems of those that have a host, at sidecars or at a Gateway."""
+        sort, *names = thing
+        candidates = self._oldest_first(self.groups.get(thing, ()))
+        if sort == _HOST:
+            return losers_at_sidecars(names[0], candidates)
+        gateway = self.gateways.by_key.get(names[0])
+        return losers_at_gateway(gateway, names[1], candidates) if gateway is not None else Losers()
 
     def _unused(self, key: Key) -> Iterator[Problem]:
         item = self.items.get(key)
@@ -197,9 +208,6 @@ class RouteFindings:
     @cached_property
     def _positions(self) -> Mapping[int, int]:
         return {id(each): at for at, each in enumerate(self.virtual_services)}
-
-
-_WITH_PROBLEMS = (_HOST, _AT_GATEWAY, _DELEGATE)
 
 
 def _key(thing: ConfigObject | VirtualService) -> Key:

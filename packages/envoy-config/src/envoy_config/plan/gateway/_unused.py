@@ -150,7 +150,7 @@ def unused_bindings(
         elif virtual_service is not None:
             withheld = list(_withheld(item, gateway, virtual_service))
             yield from withheld
-            if not withheld and not _serves(gateway, virtual_service):
+            if not withheld and not hosts_at(gateway, virtual_service):
                 yield item.problem(
                     ("spec", "gateways", index),
                     f"no server of Gateway {name} has a host of this VirtualService, or is for its "
@@ -180,8 +180,9 @@ def _withheld(
             )
 
 
-def _serves(gateway: Gateway, found: VirtualService) -> bool:
-    return bool(bound_hosts(_hosts(gateway), found, gateway_namespace=gateway.namespace))
+def hosts_at(gateway: Gateway, found: VirtualService) -> tuple[str, ...]:
+    """Return the hosts for which a VirtualService is bound to some server of a Gateway."""
+    return bound_hosts(_hosts(gateway), found, gateway_namespace=gateway.namespace)
 
 
 def _hosts(gateway: Gateway) -> tuple[ServerHost, ...]:

@@ -47,10 +47,13 @@ def _shadowed_matches(
                 earlier.setdefault(_key(match), []).append((here, match))
 
 
-def never_reached(matches: Sequence[HttpMatch]) -> frozenset[int]:
-    """Return the places of matches in a row that are never reached."""
+def never_reached(matches: Sequence[HttpMatch]) -> Mapping[int, int]:
+    """Return the places of matches in a row that are never reached, with that of an earlier one.
+
+    The earlier one takes all their requests.
+    """
     routes = tuple(HttpRoute(match=(each,)) for each in matches)
-    return frozenset(index.rule for index, _ in _shadowed_matches(routes))
+    return {index.rule: by.rule for index, by in _shadowed_matches(routes)}
 
 
 def takes_everything(match: HttpMatch) -> bool:
