@@ -33,6 +33,15 @@ def service(
     )
 
 
+def alias(name: str, target: str, protocol: str = "http") -> str:
+    """Return a service of type ExternalName of namespace b that stands for another there."""
+    return (
+        f"apiVersion: v1\nkind: Service\nmetadata: {{name: {name}, namespace: b}}\n"
+        f"spec: {{type: ExternalName, externalName: {target}.b.svc.cluster.local, "
+        f"ports: [{{name: {protocol}, port: 80}}]}}\n"
+    )
+
+
 def gateway(*listeners: str, namespace: str = "b") -> str:
     return (
         f"{API}kind: Gateway\nmetadata: {{name: gw, namespace: {namespace}}}\n"

@@ -4,7 +4,8 @@ from weakref import ref
 
 import pytest
 
-from gateway_api_meshes import CLUSTER, SERVICES, mesh_facts, service, translated
+from gateway_api_meshes import CLUSTER, SERVICES, aliased, mesh_facts, service, translated
+from istio_config.kinds.virtual_service import PortSelector
 from mesh_model._gateways import OF_SERVICES, OWN_NAMESPACE
 from mesh_model.gateway_api._listeners import NAME_LABEL, intersection
 
@@ -209,6 +210,44 @@ def test_backends_by_istio_s_kinds() -> None:
         f"stock.depot{CLUSTER}",
         f"shop.shop{CLUSTER}",
     ]
+
+
+HOSTNAME = f"{{group: networking.istio.io, kind: Hostname, name: old.shop{CLUSTER}}}"
+
+
+@pytest.mark.parametrize(
+    ("backend", "port"),
+    [
+        ("{name: old, port: 81}", 81),
+        (HOSTNAME, 80),
+    ],
+)
+def test_a_service_of_type_external_name_is_a_backend_by_its_own_name(
+    backend: str, port: int
+) -> None:
+    cart = aliased(service("cart", 80, 81), "old", port=80)
+    found = translated(gateway(HTTP) + route(backend=backend), mesh_facts([cart]))
+
+    ((destination,),) = [
+        [each.destination for each in one.route] for one in found.routes("http", "*")
+    ]
+    assert destination is not None
+    assert destination.host.removesuffix(f".shop{CLUSTER}") in backend
+    assert destination.port == PortSelector(number=port)
+    assert "ResolvedRefs=True ResolvedRefs" in found.conditions("HTTPRoute", "r")
+
+
+def test_an_alias_has_the_ports_of_its_target() -> None:
+    cart = aliased(service("cart", 80, 81), "old")
+
+    for reference, said in (
+        ("{name: old, port: 82}", "has no port 82; it has 80, 81"),
+        (HOSTNAME, "has several ports, 80, 81: say which is meant"),
+    ):
+        found = translated(gateway(HTTP) + route(backend=reference), mesh_facts([cart]))
+        host = f"old.shop{CLUSTER}, which stands for cart.shop{CLUSTER}, {said}"
+        assert "ResolvedRefs=False BackendNotFound" in found.conditions("HTTPRoute", "r")
+        assert host in found.warnings[0]
 
 
 def https(reference: str, options: str = "") -> str:

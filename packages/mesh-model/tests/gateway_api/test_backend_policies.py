@@ -15,6 +15,11 @@ kind: Service
 metadata: {name: web, namespace: shop}
 spec: {ports: [{name: http, port: 80}, {name: https, port: 443}]}
 ---
+apiVersion: v1
+kind: Service
+metadata: {name: old, namespace: shop}
+spec: {type: ExternalName, externalName: web.shop.svc.cluster.local}
+---
 apiVersion: networking.istio.io/v1
 kind: ServiceEntry
 metadata: {name: banks, namespace: shop}
@@ -123,6 +128,14 @@ def test_all_hosts_of_a_service_entry_have_a_rule(tmp_path: Path) -> None:
             GOOD + policy("{group: '', kind: Service, name: gone}"),
             "spec.targetRefs[0]",
             "there is no Service shop/gone (TargetNotFound)",
+        ),
+        (
+            GOOD + policy("{group: '', kind: Service, name: old}"),
+            "spec.targetRefs[0]",
+            (
+                f"Service shop/old is of type ExternalName and stands for {HOST}: name that "
+                "service (TargetNotFound)"
+            ),
         ),
         (
             GOOD + policy("{group: apps, kind: Deployment, name: web}"),

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway_api_meshes import mesh_facts, objects_of, service
+from gateway_api_meshes import aliased, mesh_facts, objects_of, service
 from mesh_model.gateway_api._translation import GatewayApi
 
 POOL = objects_of("""
@@ -59,7 +59,12 @@ spec:
   from: [{group: gateway.networking.k8s.io, kind: HTTPRoute, namespace: depot}]
   to: [{group: "", kind: Service}]
 """)
-SERVICES = (service("cart", 80), service("log", 80))
+SERVICES = (
+    service("cart", 80),
+    service("log", 80),
+    aliased(service("stock", 80), "cart"),
+    aliased(service("stock", 81), "log"),
+)
 KEYS = [(each.kind, each.namespace, each.name) for each in POOL]
 
 _meshes = st.tuples(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway_api_meshes import CLUSTER, translated
+from gateway_api_meshes import CLUSTER, aliased, mesh_facts, service, translated
 from istio_config.kinds.virtual_service import StringMatch
 
 LISTENERS = """
@@ -183,6 +183,16 @@ def test_a_service_that_is_not_there_is_reported(change: str) -> None:
     found = translated(route("HTTPRoute", f"{{{CART}}}", parent=parent).removeprefix("\n---"))
     assert found.conditions("HTTPRoute", "r") == ["Accepted=False NoMatchingParent"]
     assert found.api.virtual_services == ()
+
+
+def test_a_parent_that_stands_for_another_service_is_reported() -> None:
+    around = mesh_facts([aliased(service("cart", 80), "old")])
+    parent = SERVICE.replace("name: cart", "name: old")
+    found = translated(
+        route("HTTPRoute", f"{{{CART}}}", parent=parent).removeprefix("\n---"), around
+    )
+    assert found.conditions("HTTPRoute", "r") == ["Accepted=False NoMatchingParent"]
+    assert f"stands for cart.shop{CLUSTER}: name that service" in found.warnings[0]
 
 
 def test_connections_of_clients_are_routed_too() -> None:

@@ -3,7 +3,7 @@
 import functools
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import yaml
 
@@ -64,6 +64,16 @@ def service(name: str, *ports: int, namespace: str = "shop") -> Service:
         ),
         resolution=Resolution.STATIC,
         external=False,
+    )
+
+
+def aliased(target: Service, name: str, *, port: int | None = None) -> Service:
+    """Return a service with an ExternalName service that stands for it, with a port of its own."""
+    host = f"{name}.{target.namespace}{CLUSTER}"
+    return replace(
+        target,
+        aliases=((target.namespace, host),),
+        alias_ports=((host, port),) if port is not None else (),
     )
 
 

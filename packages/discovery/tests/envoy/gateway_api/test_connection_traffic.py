@@ -3,7 +3,7 @@
 import asyncio
 import ssl
 
-from gateway_api_scenes import ROUTER_LABEL, gateway, opened_site, route, service
+from gateway_api_scenes import ROUTER_LABEL, alias, gateway, opened_site, route, service
 from gateway_documents import secret
 from gateway_scenes import client_context
 from scenarios import MeshEnvoy, Scene
@@ -132,3 +132,14 @@ async def test_https_has_the_certificate_of_a_namespace_that_grants_it(scene: Sc
     answer = await site.router.get(f"https://shop.example:{port}/x", ssl=context)
     assert (answer.version, answer.seen.path) == ("a", "/x")
     assert answer.seen.headers["x-forwarded-proto"] == "https"
+
+
+async def test_a_backend_of_type_external_name_is_the_service_that_it_names(scene: Scene) -> None:
+    one, port = await scene.tcp_echo("one"), scene.port()
+    await scene.apply(
+        one=service("one", one),
+        alias=alias("old", "one", "tcp"),
+        gateway=gateway(f"{{name: tcp, port: {port}, protocol: TCP}}"),
+        route=route("{backendRefs: [{name: old, port: 80}]}", kind="TCPRoute"),
+    )
+    assert await said(await router_of(scene), port) == b"one hello\n"

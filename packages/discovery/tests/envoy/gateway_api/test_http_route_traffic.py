@@ -3,7 +3,7 @@
 import aiohttp
 import pytest
 
-from gateway_api_scenes import API, gateway, opened_site, route, service
+from gateway_api_scenes import API, alias, gateway, opened_site, route, service
 from scenarios import Scene
 
 A, B = "backendRefs: [{name: a, port: 80}]", "backendRefs: [{name: b, port: 80}]"
@@ -325,3 +325,13 @@ async def test_a_filter_that_one_backend_can_not_have_takes_its_requests_away(
     assert (await site.version("/odd"), await site.version("/")) == ("500", "a")
     (warning,) = scene.plane.store.warnings
     assert "URLRewrite is not supported at one backend" in warning.message
+
+
+async def test_a_backend_of_type_external_name_is_the_service_that_it_names(scene: Scene) -> None:
+    site = await opened_site(
+        scene, route("{backendRefs: [{name: old, port: 80}]}"), other=alias("old", "a")
+    )
+    assert await site.version() == "a"
+
+    await scene.apply(other=alias("old", "b"))
+    assert await site.version() == "b"

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from gateway_api_scenes import opened_site, route, service
+from gateway_api_scenes import alias, opened_site, route, service
 from scenarios import MeshEnvoy, Scene
 
 PARENT = '{group: "", kind: Service, name: s}'
@@ -72,3 +72,12 @@ async def test_conditions_and_warnings_are_shown(scene: Scene) -> None:
     (warning,) = scene.plane.pages.status()["warnings"]
     assert warning["field"] == "spec.rules[0].backendRefs[0]"
     assert warning["message"] == "there is no Service b/gone (BackendNotFound)"
+
+
+async def test_a_backend_of_type_external_name_is_the_service_that_it_names(scene: Scene) -> None:
+    (client,) = await opened_mesh(scene, "c")
+    await scene.apply(
+        alias=alias("old", "b"),
+        route=route("{backendRefs: [{name: old, port: 80}]}", parent=PARENT),
+    )
+    assert await version(client) == "b"

@@ -57,7 +57,7 @@ def bind_policy(
     for index, each in enumerate(spec.target_refs):
         path: FieldPath = ("spec", "targetRefs", index)
         services = _services(each, item.namespace, around)
-        wrong = _wrong_target(each, item.namespace, services)
+        wrong = _wrong_target(each, item.namespace, services, around)
         if wrong:
             bad.append(BadReference(path, "TargetNotFound", wrong))
         else:
@@ -87,11 +87,13 @@ def _services(target: PolicyTarget, namespace: str, around: Surroundings) -> tup
     return ()
 
 
-def _wrong_target(target: PolicyTarget, namespace: str, services: Sequence[Backend]) -> str:
+def _wrong_target(
+    target: PolicyTarget, namespace: str, services: Sequence[Backend], around: Surroundings
+) -> str:
     if (target.group, target.kind) not in (("", "Service"), (ISTIO, "ServiceEntry")):
         return f"a {target.kind} can't be a target; known: Service, and ServiceEntry of {ISTIO}"
     if not services:
-        return f"there is no {target.kind} {namespace}/{target.name}"
+        return around.why_absent(target.kind, namespace, target.name)
     section = target.section_name
     if section is not None and all(section not in dict(each.named) for each in services):
         has = ", ".join(name for name, _ in services[0].named) or "none"

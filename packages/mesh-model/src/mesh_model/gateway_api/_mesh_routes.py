@@ -63,7 +63,7 @@ def find_mesh_parent(
     find = around.service if parent.kind == "Service" else around.entry
     service = find(namespace, parent.name)
     if service is None:
-        message = f"there is no {parent.kind} {namespace}/{parent.name}"
+        message = around.why_absent(parent.kind, namespace, parent.name)
         return None, Condition("Accepted", False, "NoMatchingParent", message)
     if parent.port is not None and parent.port not in service.ports:
         has = ", ".join(map(str, service.ports)) or "none"

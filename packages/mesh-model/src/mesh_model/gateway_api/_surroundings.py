@@ -82,6 +82,10 @@ class Backend(NamedTuple):
     ports: tuple[int, ...]
     named: tuple[tuple[str, int], ...] = ()
     """The names of the ports with their numbers."""
+    only_port: int | None = None
+    """The port that is meant where none is named."""
+    stands_for: str = ""
+    """Of a service of type ExternalName: the host of the service in the mesh that has the ports."""
 
 
 Question: TypeAlias = tuple[str, str, str]
@@ -121,7 +125,7 @@ class MeshFacts:
             and len(old) == len(new)
             and all(
                 (was := old.get(key)) is each
-                or (was is not None and (was.name, was.ports) == (each.name, each.ports))
+                or (was is not None and _answered_by(was) == _answered_by(each))
                 for key, each in new.items()
             )
         )
@@ -130,11 +134,10 @@ class MeshFacts:
         """Return the answer, which is compared with that of another mesh."""
         kind, namespace, name = question
         match kind:
-            case "host":
-                service = self._services.get((namespace, name)) or self._by_host.get(name)
-                return _backend(service)
+            case "host" | "alias":
+                return self._of_host(kind, (namespace, name))
             case "entry":
-                return _backend(self._by_name.get((namespace, name)))
+                return _found(self._by_name.get((namespace, name)))
             case "entries":
                 found = (each for each in self._services.values() if each.name == name)
                 return tuple(_backend(each) for each in found if each.namespace == namespace)
@@ -154,6 +157,27 @@ class MeshFacts:
     def _by_name(self) -> Mapping[Key, Service]:
         services = reversed(tuple(self._services.values()))
         return {(each.namespace, each.name): each for each in services}
+
+    def _of_host(self, kind: str, key: Key) -> Backend | None:
+        if kind == "alias":
+            return self._aliases.get(key) or self._aliases_by_host.get(key[1])
+        return _found(self._services.get(key) or self._by_host.get(key[1]))
+
+    @cached_property
+    def _aliases(self) -> Mapping[Key, Backend]:
+        found: dict[Key, Backend] = {}
+        for service in self._services.values():
+            ports = dict(service.alias_ports)
+            target = _backend(service)
+            for namespace, host in service.aliases:
+                found[namespace, host] = target._replace(
+                    host=host, only_port=ports.get(host, target.only_port), stands_for=service.host
+                )
+        return found
+
+    @cached_property
+    def _aliases_by_host(self) -> Mapping[str, Backend]:
+        return {each.host: each for each in reversed(tuple(self._aliases.values()))}
 
     @cached_property
     def _labels(self) -> Mapping[str, dict[str, str]]:
@@ -197,6 +221,25 @@ class Surroundings:
         found = self._ask("host", namespace, host)
         return found if isinstance(found, Backend) else None
 
+    def alias(self, namespace: str, name: str) -> Backend | None:
+        """Return a service of type ExternalName that stands for another, by its Kubernetes name."""
+        return self.alias_of_host(namespace, f"{name}.{namespace}.svc.{self.domain}")
+
+    def alias_of_host(self, namespace: str, host: str) -> Backend | None:
+        """Return such a service by its host; that of the namespace if there are several."""
+        found = self._ask("alias", namespace, host)
+        return found if isinstance(found, Backend) else None
+
+    def why_absent(self, kind: str, namespace: str, name: str) -> str:
+        """Return why a Service or ServiceEntry that was not found is none, as a sentence."""
+        found = self.alias(namespace, name) if kind == "Service" else None
+        if found is None:
+            return f"there is no {kind} {namespace}/{name}"
+        return (
+            f"Service {namespace}/{name} is of type ExternalName and stands for "
+            f"{found.stands_for}: name that service"
+        )
+
     def entry(self, namespace: str, name: str) -> Backend | None:
         """Return the first service of a ServiceEntry."""
         found = self._ask("entry", namespace, name)
@@ -233,11 +276,20 @@ class Surroundings:
         return given[question]
 
 
-def _backend(service: Service | None) -> Backend | None:
-    if service is None:
-        return None
+def _found(service: Service | None) -> Backend | None:
+    return _backend(service) if service is not None else None
+
+
+def _backend(service: Service) -> Backend:
+    ports = tuple(port.number for port in service.ports)
     return Backend(
         service.host,
-        tuple(port.number for port in service.ports),
+        ports,
         tuple((port.name, port.number) for port in service.ports),
+        only_port=ports[0] if len(ports) == 1 else None,
     )
+
+
+def _answered_by(service: Service) -> tuple[object, ...]:
+    """Return the parts of a service that answers are built from."""
+    return service.name, service.ports, service.aliases, service.alias_ports

@@ -49,7 +49,7 @@ class Resolver:
         namespace = reference.namespace or self._namespace
         found, reason, message = self._find(reference, namespace)
         if found is not None and not reason:
-            port = reference.port or (found.ports[0] if len(found.ports) == 1 else None)
+            port = reference.port or found.only_port
             if port in found.ports:
                 return Resolved(_destination(found.host, port))
             reason = "BackendNotFound"
@@ -76,12 +76,14 @@ class Resolver:
         if not self._grants.allow(self._referrer, Target(*kind, namespace, reference.name)):
             message = f"{name} is in another namespace, and no ReferenceGrant there allows it"
             return None, "RefNotPermitted", message
+        around, given = self._around, reference.name
+        # An alias is resolved where the route is, as one that a VirtualService names.
         if kind == ("", "Service"):
-            found = self._around.service(namespace, reference.name)
+            found = around.service(namespace, given) or around.alias(namespace, given)
         elif reference.kind == "ServiceEntry":
-            found = self._around.entry(namespace, reference.name)
+            found = around.entry(namespace, given)
         else:
-            found = self._around.host(namespace, reference.name)
+            found = around.host(namespace, given) or around.alias_of_host(namespace, given)
         return found, "" if found is not None else "BackendNotFound", f"there is no {name}"
 
     @property
@@ -103,6 +105,7 @@ def _destination(host: str, port: int | None) -> Destination:
 
 def _no_port(reference: Reference, found: Backend) -> str:
     has = ", ".join(map(str, found.ports)) or "none"
+    host = f"{found.host}, which stands for {found.stands_for}," if found.stands_for else found.host
     if reference.port is None:
-        return f"{found.host} has several ports, {has}: say which is meant"
-    return f"{found.host} has no port {reference.port}; it has {has}"
+        return f"{host} has several ports, {has}: say which is meant"
+    return f"{host} has no port {reference.port}; it has {has}"
