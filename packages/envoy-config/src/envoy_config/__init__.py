@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from envoy_config.context._context import PushContext
     from envoy_config.context._proxyless import ProxylessContext
     from envoy_config.plan._envoy_names import parse_outbound_cluster
+    from envoy_config.plan._extensions import has_pull_secrets
     from envoy_config.plan._proxy import NodeError, NotServedError, Proxy, as_stranger, parse_proxy
     from envoy_config.plan._workload import workload_of
     from envoy_config.plan.gateway._unused import left_out_problems
@@ -26,6 +27,7 @@ __all__ = [
     "PushContext",
     "accounts_in",
     "as_stranger",
+    "has_pull_secrets",
     "left_out_problems",
     "parse_outbound_cluster",
     "parse_proxy",
@@ -40,6 +42,7 @@ _LOADED_WHEN_USED = {
     "PushContext": "context._context",
     "accounts_in": "_accounts",
     "as_stranger": "plan._proxy",
+    "has_pull_secrets": "plan._extensions",
     "left_out_problems": "plan.gateway._unused",
     "parse_outbound_cluster": "plan._envoy_names",
     "parse_proxy": "plan._proxy",

@@ -135,6 +135,15 @@ class Secrets:
             staple = b""  # it only saves clients a question; Envoy would refuse all of the secret
         return KeyPair(chain_pem=chain, key_pem=key, staple_der=staple)
 
+    def pull_secret(self, namespace: str, name: str) -> str:
+        """Return what a registry is shown, in Docker's JSON; "" if there is no such Secret.
+
+        name: of the Secret; what stands before it, such as another namespace, counts for nothing,
+        as in Istio.
+        """
+        secret = self._by_key.get((namespace, name.rpartition("/")[2]))
+        return secret.docker_config if isinstance(secret, SecretFields) else ""
+
     @property
     def keys(self) -> AbstractSet[tuple[str, str]]:
         """Namespace and name of each."""

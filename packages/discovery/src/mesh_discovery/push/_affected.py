@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from envoy_config import Proxy, PushContext, workload_of
+from envoy_config import Proxy, PushContext, has_pull_secrets, workload_of
 from envoy_config.changes import (
     BY_HOST,
     ENDPOINTS_ALONE,
@@ -59,9 +59,14 @@ def _is_selected(proxy: Proxy, rules: Mapping[str, Sequence[RuleName]], model: M
 
 
 def _may_have_secrets(proxy: Proxy, key: ConfigKey, models: Iterable[MeshModel]) -> bool:
-    """Return whether rules name Secrets of a namespace for a sidecar."""
-    return key.namespace == proxy.namespace and any(
-        model.destination_rules.credentials_for(proxy.namespace, proxy.labels) for model in models
+    """Return whether rules or extensions name Secrets of a namespace for a sidecar."""
+    return any(
+        (
+            key.namespace == proxy.namespace
+            and model.destination_rules.credentials_for(proxy.namespace, proxy.labels)
+        )
+        or has_pull_secrets(proxy, model, key.namespace)
+        for model in models
     )
 
 

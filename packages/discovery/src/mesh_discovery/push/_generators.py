@@ -32,7 +32,7 @@ def generators(
     of_agents: Mapping[str, Generator[Proxy]] = {
         type_urls.NAME_TABLE: _AllOfAType(served, PushContext.names, Part.NAMES),
         type_urls.SECRET: SecretsGenerator(served, over_plaintext=plaintext_secrets),
-        type_urls.EXTENSION_CONFIG: _Named(served, PushContext.extensions, Part.EXTENSIONS),
+        type_urls.EXTENSION_CONFIG: _Extensions(served, over_plaintext=plaintext_secrets),
         type_urls.PROXY_CONFIG: TrustBundleGenerator(bundle_pem),
     }
     chosen = {
@@ -72,7 +72,7 @@ class _AllOfAType:
 
 
 class _Named:
-    """The routes or configurations of extensions (ECDS) that a proxy asks for by their names."""
+    """The routes that a proxy asks for by their names."""
 
     def __init__(
         self,
@@ -91,6 +91,25 @@ class _Named:
         if push is not None and not touches(push, self._part, proxy, context):
             return None
         return self._resources_of(context, proxy, watch.names)
+
+
+class _Extensions:
+    """The configurations of extensions (ECDS) that a proxy asks for by their names."""
+
+    def __init__(self, served: ServedContext, *, over_plaintext: bool) -> None:
+        """over_plaintext: proxies that prove nothing get the secrets of registries too."""
+        self._served = served
+        self._over_plaintext = over_plaintext
+
+    def generate(
+        self, client: Client[Proxy], watch: Watch, push: PushRequest | None
+    ) -> Generated | None:
+        proxy, context = client.context, self._served.current
+        if push is not None and not touches(push, Part.EXTENSIONS, proxy, context):
+            return None
+        return context.extensions(
+            proxy, watch.names, client.identities, believed=self._over_plaintext
+        )
 
 
 class _Endpoints:

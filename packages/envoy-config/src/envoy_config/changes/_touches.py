@@ -48,6 +48,8 @@ class Changed(StrEnum):
     AUTHORIZATION_POLICY = "AuthorizationPolicy"
     REQUEST_AUTHENTICATION = "RequestAuthentication"
     TELEMETRY = "Telemetry"
+    TRAFFIC_EXTENSION = "TrafficExtension"
+    WASM_PLUGIN = "WasmPlugin"
     ENVOY_FILTER = "EnvoyFilter"
     RULED_HOST = "RuledHost"
     """A host that may have another DestinationRule now."""
@@ -125,13 +127,15 @@ TOUCHES: Mapping[str, Touches] = {
     Changed.AUTHORIZATION_POLICY: _of_envoys(_L, _L),
     Changed.REQUEST_AUTHENTICATION: _of_envoys(_L, _L),
     Changed.TELEMETRY: _of_envoys(_L, _L),
+    Changed.TRAFFIC_EXTENSION: _of_envoys(_L | _X),
+    Changed.WASM_PLUGIN: _of_envoys(_L | _X),
     Changed.ENVOY_FILTER: Touches(),  # what it patches is said besides
     Changed.PATCHED_LISTENERS: _of_envoys(_L),
     # Envoy asks again for the endpoints of a cluster that was changed.
     Changed.PATCHED_CLUSTERS: _of_envoys(_C | _E),
     Changed.PATCHED_ROUTES: _of_envoys(_R),
     Changed.PATCHED_EXTENSIONS: _of_envoys(_X),
-    Changed.SECRET: _of_envoys(_S),
+    Changed.SECRET: _of_envoys(_S | _X),  # one may be of the registry of a Wasm module
     "ConfigMap": _of_envoys(_S),
     "WorkloadGroup": _of_envoys(_S),  # its account may be that of routers, which get Secrets by it
     Changed.TRUST_BUNDLE: _of_envoys(_T, _T),

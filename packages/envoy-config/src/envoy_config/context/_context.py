@@ -11,6 +11,7 @@ from envoy_config.changes._model_change import ModelChange
 from envoy_config.context._clients import Clients
 from envoy_config.context._clusters import Clusters
 from envoy_config.context._endpoints import Endpoints
+from envoy_config.context._extensions import Extensions
 from envoy_config.context._listeners import Listeners
 from envoy_config.context._name_tables import NameTables
 from envoy_config.context._proxyless import ProxylessContext
@@ -58,6 +59,7 @@ class PushContext:
         self._routes = Routes(model, self._scopes)
         self._routers = Routers(model, self._scopes)
         self.secrets = GatewaySecrets(model)
+        self._extensions = Extensions(model)
         self._patched: Patched = Patched(model, before._patched if before is not None else None)
         self._name_tables = NameTables(self._scopes, self._listeners)
         self.proxyless = ProxylessContext(model, self._scopes)
@@ -120,9 +122,21 @@ class PushContext:
         plain = self._plain_routes(proxy, wanted)
         return self._patched.routes(proxy, plain) if self._patched.has_patches else plain
 
-    def extensions(self, proxy: Proxy, wanted: frozenset[str]) -> Generated:
-        """Return the configurations of extensions of these names, and which there are none of."""
-        return self._patched.extensions(proxy, wanted)
+    def extensions(
+        self,
+        proxy: Proxy,
+        wanted: frozenset[str],
+        identities: tuple[str, ...] = (),
+        *,
+        believed: bool = False,
+    ) -> Generated:
+        """Return the configurations of extensions of these names, and which there are none of.
+
+        identities: those that the proxy has proved, by which it gets the secrets of registries.
+        believed: without any, it is whom its node says.
+        """
+        own = self._extensions.resources(proxy, wanted, identities, believed=believed)
+        return self._patched.extensions(proxy, wanted, own)
 
     def _plain_listeners(self, proxy: Proxy) -> Generated:
         if not proxy.is_sidecar:

@@ -9,6 +9,7 @@ import logging
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from envoy_config.plan._resolved_extensions import Extension
 from envoy_config.plan._resolved_telemetry import Telemetry
 from istio_config.kinds.checks import duration_mistake
 from istio_config.kinds.mesh_config import ProxyConfig, proxy_config_mistakes
@@ -36,6 +37,8 @@ class ProxySettings(NamedTuple):
     """Whether connections that come in are shared out evenly among Envoy's threads."""
     telemetry: Telemetry | None = None
     """The logs, traces and metrics; None: the logs of mesh config, and nothing else."""
+    extensions: tuple[Extension, ...] = ()
+    """What runs on requests and connections, in its order."""
 
     def over(self, mesh: ProxyConfig) -> "ProxySettings":
         """Return the settings with what the ProxyConfig leaves out as the mesh has it."""

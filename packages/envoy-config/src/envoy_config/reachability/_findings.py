@@ -10,6 +10,7 @@ from functools import cached_property, partial
 from operator import is_
 from typing import NamedTuple
 
+from envoy_config.plan._unused_extensions import same_extensions, unused_extensions
 from envoy_config.plan.gateway._unused import same_gateways, unused_gateways
 from envoy_config.plan.policies._unusable_providers import same_providers, unusable_providers
 from envoy_config.plan.sidecars._unused import same_sidecars, unused_sidecars
@@ -54,6 +55,7 @@ _PARTS = (
     _Part(_sidecars, same_sidecars),
     _Part(unusable_providers, same_providers),
     _Part(unused_telemetry, same_providers),
+    _Part(unused_extensions, same_extensions, of_services=False),
     _Part(over_budget, same_left_out, of_services=False),
     _Part(foreign_hosts, _same),
 )

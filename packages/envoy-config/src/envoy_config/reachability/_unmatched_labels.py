@@ -23,6 +23,11 @@ from istio_config.kinds.request_authentication import (
 )
 from istio_config.kinds.sidecar import SIDECAR, SidecarSpec
 from istio_config.kinds.telemetry import TELEMETRY, TelemetrySpec
+from istio_config.kinds.traffic_extension import (
+    EXTENSION_KINDS,
+    TrafficExtensionSpec,
+    WasmPluginSpec,
+)
 from istio_config.kinds.virtual_service import VIRTUAL_SERVICE
 from mesh_configfile import FieldPath, Problem
 from mesh_model import HostIndex, Labels, MeshModel, Rule, Service, changed_services, full_host
@@ -32,6 +37,7 @@ _KINDS: tuple[AnyKind, ...] = (
     AUTHORIZATION_POLICY,
     REQUEST_AUTHENTICATION,
     TELEMETRY,
+    *EXTENSION_KINDS,
     DESTINATION_RULE,
     SIDECAR,
     ENVOY_FILTER,
@@ -190,6 +196,8 @@ def _selection(item: ConfigObject) -> tuple[FieldPath, Mapping[str, str]] | None
             | AuthorizationPolicySpec(selector=selector)
             | RequestAuthenticationSpec(selector=selector)
             | TelemetrySpec(selector=selector)
+            | TrafficExtensionSpec(selector=selector)
+            | WasmPluginSpec(selector=selector)
         ) if selector is not None:
             path, labels = ("spec", "selector", "matchLabels"), selector.match_labels
         case DestinationRuleSpec(workload_selector=by_match) if by_match is not None:

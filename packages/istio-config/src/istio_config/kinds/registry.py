@@ -28,6 +28,7 @@ from istio_config.kinds.request_authentication import REQUEST_AUTHENTICATION
 from istio_config.kinds.service_entry import SERVICE_ENTRY
 from istio_config.kinds.sidecar import SIDECAR
 from istio_config.kinds.telemetry import TELEMETRY
+from istio_config.kinds.traffic_extension import EXTENSION_KINDS
 from istio_config.kinds.virtual_service import VIRTUAL_SERVICE
 from istio_config.kinds.workload_entry import WORKLOAD_ENTRY
 from istio_config.kinds.workload_group import WORKLOAD_GROUP
@@ -59,6 +60,7 @@ _ALL: tuple[AnyKind, ...] = (
     TELEMETRY,
     VIRTUAL_SERVICE,
     WORKLOAD_ENTRY,
+    *EXTENSION_KINDS,
     *GATEWAY_API_KINDS,
     WORKLOAD_GROUP,
 )

@@ -63,8 +63,6 @@ _UNSERVED = {
 UNSUPPORTED_KINDS = frozenset(
     {
         (_NETWORKING, "ProxyConfig"),
-        ("extensions.istio.io", "TrafficExtension"),
-        ("extensions.istio.io", "WasmPlugin"),
     }
 )
 

@@ -19,6 +19,7 @@ from istio_config.kinds.registry import AnyKind
 from istio_config.kinds.request_authentication import REQUEST_AUTHENTICATION
 from istio_config.kinds.selection import Selecting
 from istio_config.kinds.telemetry import TELEMETRY
+from istio_config.kinds.traffic_extension import EXTENSION_KINDS
 from mesh_model._derived import Derived, derive
 from mesh_model._object_changes import says_the_same
 from mesh_model._services import Labels
@@ -30,6 +31,7 @@ WORKLOAD_KINDS: tuple[AnyKind, ...] = (
     ENVOY_FILTER,
     REQUEST_AUTHENTICATION,
     TELEMETRY,
+    *EXTENSION_KINDS,
 )
 """The kinds of such objects; their specs all have a `selection`."""
 

@@ -1,6 +1,6 @@
 """The resources of proxies with their patches applied; others are passed on as they are."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import NamedTuple, TypeVar
 
@@ -88,13 +88,20 @@ class Patched:
             return self._answer(plain, patches, lambda: self._routes(proxy, plain, patches))
         return self._routes(proxy, plain, patches)  # routers are each answered by itself
 
-    def extensions(self, proxy: Proxy, wanted: frozenset[str]) -> Generated:
-        """Return the configurations of extensions of these names, and which there are none of."""
-        patches = self._sets.for_proxy(proxy, self._model)
-        found: dict[str, Resource] = {}
+    def extensions(
+        self, proxy: Proxy, wanted: frozenset[str], own: Mapping[str, Resource]
+    ) -> Generated:
+        """Return the configurations of extensions of these names, and which there are none of.
+
+        own: those that are no patch's, by their names.
+        """
+        patches = self._sets.for_proxy(proxy, self._model) if self.has_patches else None
+        found = dict(own)
         for each in patches.patches.extensions if patches is not None else ():
             name = str(getattr(each.value, "name", ""))
-            if name in found:
+            if name in own:
+                self._fail(each, name, "a TrafficExtension or WasmPlugin has the name")
+            elif name in found:
                 self._fail(each, name, "another patch adds the extension before")
             elif name in wanted:
                 found[name] = Resource.pack(each.value, name=name)

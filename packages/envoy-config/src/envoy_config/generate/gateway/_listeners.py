@@ -104,12 +104,13 @@ def _chain(
     is_grpc_web: bool,
 ) -> listener_components_pb2.FilterChain:
     server = chain.server
+    port = server.server.port.number
     if chain.target is not None:
         filter_chain = tcp_chain(
             TcpChain(target=chain.target, server_names=chain.server_names, origin=chain.origin),
             model,
             router.proxy,
-            before=settings.policies.network,
+            before=settings.network_filters(port, Side.GATEWAY),
         )
     else:
         stat_prefix = f"outbound_{listener_name}"
@@ -119,10 +120,12 @@ def _chain(
             stat_prefix,
             server.route,
             settings,
+            port=port,
             topology=router.topology,
             is_grpc_web=is_grpc_web and not server.is_tls,
         )
-        filter_chain = listener_components_pb2.FilterChain(filters=[manager])
+        before = settings.network_filters(port, Side.GATEWAY, of_requests=True)
+        filter_chain = listener_components_pb2.FilterChain(filters=[*before, manager])
         filter_chain.filter_chain_match.server_names.extend(chain.server_names)
     if chain.from_mesh:
         filter_chain.filter_chain_match.application_protocols.extend(MESH_ALPN)

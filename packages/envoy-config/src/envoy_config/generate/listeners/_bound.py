@@ -19,7 +19,7 @@ from envoy_config.generate.listeners._connection_managers import (
     bound_outbound_manager,
     inbound_manager,
 )
-from envoy_config.generate.listeners._manager_settings import ManagerSettings
+from envoy_config.generate.listeners._manager_settings import ManagerSettings, Side
 from envoy_config.generate.listeners._metric_filters import find_own_workload
 from envoy_config.generate.listeners._tcp import cluster_proxy, tcp_chain
 from envoy_config.generate.policies._filters import policy_filters
@@ -102,9 +102,10 @@ def _inbound_filters(
         inner = cluster_proxy(
             names.inbound_cluster(port.number), model, settings.proxy, inbound=True
         )
-        return [*settings.policies.network, inner]
+        return [*settings.network_filters(port.number, Side.INBOUND), inner]
     stat_prefix = f"inbound_{names.listener(port.bind, port.number)}"
-    return [inbound_manager(stat_prefix, inbound_routes(port, model), settings)]
+    manager = inbound_manager(stat_prefix, inbound_routes(port, model), settings, port=port.number)
+    return [*settings.network_filters(port.number, Side.INBOUND, of_requests=True), manager]
 
 
 def outbound_listener(
@@ -118,13 +119,20 @@ def outbound_listener(
     name = names.listener(outbound.bind, outbound.port)
     listener = _listener(name, outbound.bind, outbound.port, base_pb2.TrafficDirection.OUTBOUND)
     listener.access_log.extend(refused_connection_logs(model.mesh_config, proxy, inbound=False))
+    settings = ManagerSettings(mesh=model.mesh_config, proxy=proxy)
+    is_http = isinstance(outbound, HttpOutbound)
+    before = settings.network_filters(outbound.port, Side.OUTBOUND, of_requests=is_http)
     if isinstance(outbound, HttpOutbound):
-        settings = ManagerSettings(mesh=model.mesh_config, proxy=proxy)
-        manager = bound_outbound_manager(f"outbound_{name}", outbound.route, settings)
-        listener.filter_chains.append(listener_components_pb2.FilterChain(filters=[manager]))
+        manager = bound_outbound_manager(
+            f"outbound_{name}", outbound.route, settings, port=outbound.port
+        )
+        chain = listener_components_pb2.FilterChain(filters=[*before, manager])
+        listener.filter_chains.append(chain)
     else:
         chains = chains or (TcpChain(target=to_cluster(outbound.cluster)),)
-        listener.filter_chains.extend(tcp_chain(each, model, proxy) for each in chains)
+        listener.filter_chains.extend(
+            tcp_chain(each, model, proxy, before=before) for each in chains
+        )
         if any(each.needs_sni for each in chains):
             listener.listener_filters.append(tls_inspector())
     if isinstance(outbound, TcpOutbound) or outbound.is_virtual_address:

@@ -37,11 +37,13 @@ def inbound_manager(
     routes: route_pb2.RouteConfiguration,
     settings: ManagerSettings,
     *,
+    port: int,
     is_http2: bool = False,
     is_grpc_web: bool = False,
 ) -> listener_components_pb2.Filter:
-    """Make the filter of an inbound port, with its routes."""
-    filters = [*settings.policies.http, *grpc_filters(is_web=is_grpc_web)]
+    """Make the filter of an inbound port, with its routes; 0: one that is no service's."""
+    own = settings.http_filters(port, Side.INBOUND)
+    filters = [*own, *grpc_filters(is_web=is_grpc_web)]
     manager = _manager(stat_prefix, settings, filters)
     manager.server_name = "istio-envoy"
     manager.route_config.CopyFrom(routes)
@@ -53,10 +55,11 @@ def inbound_manager(
 
 
 def bound_outbound_manager(
-    stat_prefix: str, route: str, settings: ManagerSettings
+    stat_prefix: str, route: str, settings: ManagerSettings, *, port: int
 ) -> listener_components_pb2.Filter:
     """Make the filter of an outbound listener that the application connects to by itself."""
-    manager = _manager(stat_prefix, settings, [lookup_filter()])
+    filters = [*settings.http_filters(port, Side.OUTBOUND), lookup_filter()]
+    manager = _manager(stat_prefix, settings, filters)
     manager.server_header_transformation = _Manager.ServerHeaderTransformation.PASS_THROUGH
     manager.rds.CopyFrom(_by_name(route))
     manager.use_remote_address.CopyFrom(_TRUE)
@@ -66,10 +69,16 @@ def bound_outbound_manager(
 
 
 def redirected_outbound_manager(
-    stat_prefix: str, route: str, settings: ManagerSettings, *, is_grpc_web: bool = False
+    stat_prefix: str,
+    route: str,
+    settings: ManagerSettings,
+    *,
+    port: int,
+    is_grpc_web: bool = False,
 ) -> listener_components_pb2.Filter:
     """Make the filter of an outbound listener of a redirected proxy."""
-    filters = [*grpc_filters(is_web=is_grpc_web), mesh_alpn(), lookup_filter()]
+    own = settings.http_filters(port, Side.OUTBOUND)
+    filters = [*own, *grpc_filters(is_web=is_grpc_web), mesh_alpn(), lookup_filter()]
     manager = _manager(stat_prefix, settings, filters)
     manager.rds.CopyFrom(_by_name(route))
     manager.use_remote_address.CopyFrom(_FALSE)
@@ -81,7 +90,8 @@ def unknown_hosts_manager(
     stat_prefix: str, routes: route_pb2.RouteConfiguration, settings: ManagerSettings
 ) -> listener_components_pb2.Filter:
     """Make the filter of a redirected proxy's requests for which there is no other listener."""
-    manager = _manager(stat_prefix, settings, [lookup_filter()])
+    filters = [*settings.http_filters(0, Side.OUTBOUND), lookup_filter()]
+    manager = _manager(stat_prefix, settings, filters)
     manager.route_config.CopyFrom(routes)
     manager.use_remote_address.CopyFrom(_FALSE)
     manager.forward_client_cert_details = _Manager.ForwardClientCertDetails.SANITIZE
@@ -93,6 +103,7 @@ def gateway_manager(
     route: str,
     settings: ManagerSettings,
     *,
+    port: int,
     topology: GatewayTopology,
     is_grpc_web: bool = False,
 ) -> listener_components_pb2.Filter:
@@ -100,7 +111,8 @@ def gateway_manager(
 
     topology: the proxies before the gateway; what they say of a client is believed.
     """
-    filters = [*settings.policies.http, *grpc_filters(is_web=is_grpc_web), mesh_alpn()]
+    own = settings.http_filters(port, Side.GATEWAY)
+    filters = [*own, *grpc_filters(is_web=is_grpc_web), mesh_alpn()]
     manager = _manager(stat_prefix, settings, filters)
     manager.server_name = "istio-envoy"
     manager.rds.CopyFrom(_by_name(route))

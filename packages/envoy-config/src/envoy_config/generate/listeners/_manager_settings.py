@@ -9,10 +9,12 @@ from enum import Enum, auto
 
 import msgspec
 
+from envoy_config.generate._extensions import http_extensions, network_extensions
 from envoy_config.generate._header_case import preserved_case
 from envoy_config.generate._messages import (
     duration,
     http_connection_manager_pb2,
+    listener_components_pb2,
     protocol_pb2,
     wrappers_pb2,
 )
@@ -30,6 +32,7 @@ from istio_config.kinds.mesh_config import (
 )
 from mesh_configfile import Duration
 
+HttpFilter = http_connection_manager_pb2.HttpFilter
 _Manager = http_connection_manager_pb2.HttpConnectionManager
 _KIB = 1024
 _EDGE = ConnectionSettings(
@@ -66,6 +69,28 @@ class ManagerSettings:
     mesh: MeshConfigSpec
     proxy: ProxySettings
     policies: PolicyFilters = NO_POLICY_FILTERS
+
+    def http_filters(self, port: int, side: "Side") -> list[HttpFilter]:
+        """Return the filters of policies and extensions for requests to a port.
+
+        0: one that is none of a service's.
+        """
+        inbound = side is Side.INBOUND
+        extensions = http_extensions(self.proxy.extensions, port, inbound=inbound)
+        return self.policies.of_requests(extensions)
+
+    def network_filters(
+        self, port: int, side: "Side", *, of_requests: bool = False
+    ) -> list[listener_components_pb2.Filter]:
+        """Return the filters of policies and extensions for connections to a port.
+
+        of_requests: those of connections that are looked into, where policies see the requests.
+        """
+        inbound = side is Side.INBOUND
+        extensions = network_extensions(self.proxy.extensions, port, inbound=inbound)
+        if of_requests:
+            return list(extensions.all)
+        return self.policies.of_connections(extensions)
 
     @property
     def headers(self) -> ProxyHeaders:

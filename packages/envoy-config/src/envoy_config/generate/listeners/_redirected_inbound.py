@@ -23,7 +23,7 @@ from envoy_config.generate._messages import (
 )
 from envoy_config.generate.listeners._balance import balance
 from envoy_config.generate.listeners._connection_managers import inbound_manager
-from envoy_config.generate.listeners._manager_settings import ManagerSettings, plain_http
+from envoy_config.generate.listeners._manager_settings import ManagerSettings, Side, plain_http
 from envoy_config.generate.listeners._metric_filters import find_own_workload
 from envoy_config.generate.listeners._redirected_outbound import receiving_listener
 from envoy_config.generate.listeners._tcp import cluster_proxy, mongo_statistics
@@ -144,29 +144,33 @@ def _own_chain(
             f"inbound_{name}",
             inbound_routes(port, model),
             settings,
+            port=port.number,
             is_http2=port.protocol.is_http2,
             is_grpc_web=port.is_grpc_web,
         )
-        return _chain(name, port.number, kind, [manager], model, settings=settings)
+        before = settings.network_filters(port.number, Side.INBOUND, of_requests=True)
+        return _chain(name, port.number, kind, [*before, manager], model, settings=settings)
     cluster = names.inbound_cluster(port.number)
     inner = [cluster_proxy(cluster, model, settings.proxy, inbound=True)]
     if port.protocol is Protocol.MONGO:
         inner.insert(0, mongo_statistics(cluster))
-    filters = [*settings.policies.network, *inner]
+    filters = [*settings.network_filters(port.number, Side.INBOUND), *inner]
     return _chain(name, port.number, kind, filters, model, settings=settings)
 
 
 def _other_chain(
     port: OtherPort, kind: ChainKind, model: MeshModel, settings: ManagerSettings
 ) -> listener_components_pb2.FilterChain:
+    number = port.number or 0
+    before = settings.network_filters(number, Side.INBOUND, of_requests=kind.is_http)
     if kind.is_http:
         name = "virtualInbound-catchall-http"
-        routes = passthrough_routes(port.number or 0)
-        filters = [inbound_manager("inbound_0.0.0.0_0", routes, settings)]
+        routes = passthrough_routes(number)
+        inner = inbound_manager("inbound_0.0.0.0_0", routes, settings, port=number)
     else:
         name = VIRTUAL_INBOUND
         inner = cluster_proxy(names.INBOUND_PASSTHROUGH, model, settings.proxy, inbound=True)
-        filters = [*settings.policies.network, inner]
+    filters = [*before, inner]
     return _chain(name, port.number, kind, filters, model, settings=settings)
 
 

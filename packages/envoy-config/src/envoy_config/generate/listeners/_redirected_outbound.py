@@ -17,7 +17,7 @@ from envoy_config.generate._messages import (
     wrappers_pb2,
 )
 from envoy_config.generate.listeners._connection_managers import redirected_outbound_manager
-from envoy_config.generate.listeners._manager_settings import ManagerSettings, plain_http
+from envoy_config.generate.listeners._manager_settings import ManagerSettings, Side, plain_http
 from envoy_config.generate.listeners._metric_filters import find_own_workload
 from envoy_config.generate.listeners._tcp import cluster_proxy, tcp_chain, tcp_proxy
 from envoy_config.generate.listeners._unknown_hosts import look_hosts_up
@@ -65,11 +65,14 @@ def virtual_outbound(
             filters=[cluster_proxy(names.BLACK_HOLE, model, proxy)],
         )
     )
+    settings = ManagerSettings(mesh=model.mesh_config, proxy=proxy)
     if passed is not None:
-        settings = ManagerSettings(mesh=model.mesh_config, proxy=proxy)
         look_hosts_up(listener, settings, passed=passed)
+    before = settings.network_filters(0, Side.OUTBOUND)
     listener.filter_chains.append(
-        _Chain(name="virtualOutbound-catchall-tcp", filters=[tcp_proxy(rest, model, proxy)])
+        _Chain(
+            name="virtualOutbound-catchall-tcp", filters=[*before, tcp_proxy(rest, model, proxy)]
+        )
     )
     find_own_workload(listener, model.mesh_config, proxy, inbound=False)
     return listener
@@ -144,11 +147,13 @@ def _add_chains(
     model: MeshModel,
     proxy: ProxySettings,
 ) -> None:
+    settings = ManagerSettings(mesh=model.mesh_config, proxy=proxy)
+    before = settings.network_filters(listener.port, Side.OUTBOUND)
     for each in listener.chains:
         chain = (
-            _http_chain(each, f"outbound_{message.name}", model, proxy)
+            _http_chain(each, f"outbound_{message.name}", settings, port=listener.port)
             if isinstance(each, HttpChain)
-            else tcp_chain(each, model, proxy)
+            else tcp_chain(each, model, proxy, before=before)
         )
         takes_all = not each.detected if isinstance(each, HttpChain) else each.takes_all
         if takes_all and len(listener.chains) > 1:
@@ -161,23 +166,28 @@ def _add_chains(
     )
     if not has_rest:
         message.default_filter_chain.CopyFrom(
-            _Chain(name="PassthroughFilterChain", filters=[tcp_proxy(listener.rest, model, proxy)])
+            _Chain(
+                name="PassthroughFilterChain",
+                filters=[*before, tcp_proxy(listener.rest, model, proxy)],
+            )
         )
 
 
 def _http_chain(
-    chain: HttpChain, stat_prefix: str, model: MeshModel, proxy: ProxySettings
+    chain: HttpChain, stat_prefix: str, settings: ManagerSettings, *, port: int
 ) -> listener_components_pb2.FilterChain:
     manager = redirected_outbound_manager(
         stat_prefix,
         chain.route,
-        ManagerSettings(mesh=model.mesh_config, proxy=proxy),
+        settings,
+        port=port,
         is_grpc_web=chain.is_grpc_web,
     )
-    filter_chain = _Chain(filters=[manager])
+    before = settings.network_filters(port, Side.OUTBOUND, of_requests=True)
+    filter_chain = _Chain(filters=[*before, manager])
     if chain.detected:
         filter_chain.filter_chain_match.CopyFrom(
-            _Match(transport_protocol=PLAIN, application_protocols=plain_http(proxy))
+            _Match(transport_protocol=PLAIN, application_protocols=plain_http(settings.proxy))
         )
     return filter_chain
 

@@ -14,7 +14,7 @@ from envoy_config.generate._messages import (
     route_pb2,
 )
 from envoy_config.generate.listeners._connection_managers import unknown_hosts_manager
-from envoy_config.generate.listeners._manager_settings import ManagerSettings, plain_http
+from envoy_config.generate.listeners._manager_settings import ManagerSettings, Side, plain_http
 from envoy_config.generate.routes._virtual_hosts import (
     packed_settings,
     route_configuration,
@@ -39,9 +39,9 @@ def look_hosts_up(
     timeout = settings.mesh.protocol_detection_timeout
     listener.listener_filters_timeout.CopyFrom(duration(timeout))
     listener.continue_on_listener_filters_timeout = True
-    chain = listener_components_pb2.FilterChain(
-        name=_NAME, filters=[unknown_hosts_manager(_NAME, _routes(settings), settings)]
-    )
+    before = settings.network_filters(0, Side.OUTBOUND, of_requests=True)
+    manager = unknown_hosts_manager(_NAME, _routes(settings), settings)
+    chain = listener_components_pb2.FilterChain(name=_NAME, filters=[*before, manager])
     # By the protocol alone: beside a chain of `raw_buffer`, Envoy would have no other plaintext
     # come to one that takes everything.
     chain.filter_chain_match.application_protocols.extend(plain_http(settings.proxy))

@@ -1,7 +1,11 @@
-"""The settings of a proxy with what it logs, traces and counts, by Telemetry or mesh config."""
+"""The settings of a proxy with what it logs, traces and counts, by Telemetry or mesh config.
+
+And with the extensions that it runs.
+"""
 
 from collections.abc import Callable, Mapping
 
+from envoy_config.plan._extensions import extensions_of
 from envoy_config.plan._proxy import Proxy
 from envoy_config.plan._proxy_settings import ProxySettings
 from envoy_config.plan._resolved_telemetry import SideTelemetry, Telemetry
@@ -23,6 +27,8 @@ def settings_of(
     known: returns the services that the proxy knows, by host; it is called if traces need one.
     """
     settings = proxy.settings.over(model.mesh_config.default_config)
+    if model.workload_rules and (extensions := extensions_of(proxy, model)):
+        settings = settings._replace(extensions=extensions)
     telemetry = telemetry_of(proxy, model, known)
     return settings if telemetry is None else settings._replace(telemetry=telemetry)
 

@@ -23,6 +23,8 @@ _PAIRS = (("tls.crt", "tls.key"), ("cert", "key"))
 _ROOTS = ("ca.crt", "cacert")
 _REVOCATIONS = ("ca.crl", "crl")
 _STAPLE = "tls.ocsp-staple"
+_DOCKER = "kubernetes.io/dockerconfigjson"
+_DOCKER_CONFIG = ".dockerconfigjson"
 
 
 class SecretFields(KubernetesFields, frozen=True, dict=True):
@@ -66,6 +68,13 @@ class SecretFields(KubernetesFields, frozen=True, dict=True):
     def revocations(self) -> bytes:
         """The lists of revoked certificates, PEM; empty: none."""
         return _first(self.values, _REVOCATIONS)
+
+    @property
+    def docker_config(self) -> str:
+        """What registries of images are shown, in Docker's JSON; empty: it is of another type."""
+        if self.type != _DOCKER:
+            return ""
+        return self.values.get(_DOCKER_CONFIG, b"").decode(errors="replace")
 
     @property
     def staple(self) -> bytes:
