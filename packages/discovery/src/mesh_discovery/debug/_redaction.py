@@ -4,7 +4,8 @@ from mesh_protos import type_urls
 from xds_server import Resource
 
 _REDACTED = b"[redacted]"
-_WASM = "envoy.extensions.filters.http.wasm.v3.Wasm"
+_WASM = frozenset(f"envoy.extensions.filters.{level}.wasm.v3.Wasm" for level in ("http", "network"))
+"""Both have the same fields."""
 _PULL_SECRET = "ISTIO_META_WASM_IMAGE_PULL_SECRET"  # noqa: S105 - the name of a variable
 
 
@@ -38,7 +39,7 @@ def _without_pull_secret(resource: Resource) -> Resource:
     from envoy.extensions.filters.http.wasm.v3 import wasm_pb2
 
     config = extension_pb2.TypedExtensionConfig.FromString(resource.body)
-    if config.typed_config.type_url.rpartition("/")[2] == _WASM:
+    if config.typed_config.type_url.rpartition("/")[2] in _WASM:
         wasm = wasm_pb2.Wasm.FromString(config.typed_config.value)
         variables = wasm.config.vm_config.environment_variables.key_values
         if _PULL_SECRET in variables:

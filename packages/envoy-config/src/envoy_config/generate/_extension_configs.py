@@ -103,8 +103,7 @@ def _machine(module: WasmFields, pull_secret: str | None) -> "wasm_pb2.VmConfig"
 
 def _code(module: WasmFields) -> base_pb2.AsyncDataSource:
     if module.scheme == FILE_SCHEME:
-        path = module.url.partition("://")[2]
-        return base_pb2.AsyncDataSource(local=base_pb2.DataSource(filename=path))
+        return base_pb2.AsyncDataSource(local=base_pb2.DataSource(filename=module.path))
     from envoy.config.core.v3 import http_uri_pb2
 
     url = module.url if "://" in module.url else f"{DEFAULT_SCHEME}://{module.url}"

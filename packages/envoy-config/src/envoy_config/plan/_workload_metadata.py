@@ -1,8 +1,9 @@
 """The workload of an endpoint: its names and revision, as Istio derives them from labels."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
-from mesh_model import Endpoint
+from mesh_model import Endpoint, Labels
 
 METRICS_KEY = "mesh.metrics"
 """The filter key of metadata of clusters and endpoints that tags of metrics are built from."""
@@ -12,7 +13,23 @@ _LATEST = "latest"
 _UNKNOWN = "unknown"
 
 
-def workload_text(endpoint: Endpoint) -> str:
+class EndpointWorkload(NamedTuple):
+    """The part of an endpoint that its workload's names come from."""
+
+    workload: str
+    namespace: str
+    cluster: str
+    labels: Labels
+
+
+def workload_of_endpoint(endpoint: Endpoint) -> EndpointWorkload:
+    """Return the workload of an endpoint."""
+    return EndpointWorkload(
+        endpoint.workload, endpoint.namespace, endpoint.cluster, endpoint.labels
+    )
+
+
+def workload_text(endpoint: EndpointWorkload) -> str:
     """Return workload, namespace, canonical service, revision and cluster, as Istio has them."""
     labels = dict(endpoint.labels)
     name = _first(labels, NAME_LABELS) or endpoint.workload
@@ -23,7 +40,7 @@ def workload_text(endpoint: Endpoint) -> str:
 
 
 def workload_fields(
-    endpoint: Endpoint, namespace: str, principal: str
+    endpoint: EndpointWorkload, namespace: str, principal: str
 ) -> Iterator[tuple[str, str]]:
     """Yield the same in parts, those that other parts don't imply; nothing for no workload.
 

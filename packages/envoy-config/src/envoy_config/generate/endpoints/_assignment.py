@@ -25,7 +25,13 @@ from envoy_config.plan._locality import (
     preference,
 )
 from envoy_config.plan._traffic_policy import Policy, effective_policy
-from envoy_config.plan._workload_metadata import METRICS_KEY, workload_fields, workload_text
+from envoy_config.plan._workload_metadata import (
+    METRICS_KEY,
+    EndpointWorkload,
+    workload_fields,
+    workload_of_endpoint,
+    workload_text,
+)
 from envoy_config.plan.endpoints._endpoint_choice import chosen_endpoints, takes_mutual_tls
 from envoy_config.plan.endpoints._network_gateways import through_gateways
 from istio_config.addresses import socket_path
@@ -34,7 +40,7 @@ from mesh_model import Endpoint, Health, MeshModel, Port, Rule, Service
 
 _Health = health_check_pb2.HealthStatus
 _STATUS = {Health.UNHEALTHY: _Health.UNHEALTHY, Health.DRAINING: _Health.DRAINING}
-_MOST_PRINCIPALS = 1000
+_MOST_WORKLOADS = 1000
 
 
 def load_assignment(
@@ -165,14 +171,12 @@ def _endpoint(
     *,
     namespace: str,
 ) -> endpoint_components_pb2.LbEndpoint:
-    metadata = {"istio": struct([("workload", workload_text(endpoint))])}
-    principal = ""
-    if takes_mutual_tls(endpoint, port, policy, model):
-        metadata["envoy.transport_socket_match"] = struct([("tlsMode", "istio")])
-        if endpoint.service_account:
-            principal = _principal(model.trust_domain, endpoint.namespace, endpoint.service_account)
-    if fields := tuple(workload_fields(endpoint, namespace, principal)):
-        metadata[METRICS_KEY] = struct(fields)
+    workload = workload_of_endpoint(endpoint)
+    metadata = (
+        _metadata_of_mesh(workload, namespace, endpoint.service_account, model.trust_domain)
+        if takes_mutual_tls(endpoint, port, policy, model)
+        else _metadata(workload, namespace)
+    )
     path = socket_path(endpoint.address)
     where = (
         address(endpoint.address, endpoint.port_for(port))
@@ -182,14 +186,33 @@ def _endpoint(
     return endpoint_components_pb2.LbEndpoint(
         endpoint=endpoint_components_pb2.Endpoint(address=where),
         health_status=_STATUS.get(endpoint.health, _Health.UNKNOWN),
-        metadata=base_pb2.Metadata(filter_metadata=metadata),
+        metadata=metadata,
         load_balancing_weight=wrappers_pb2.UInt32Value(value=weight),
     )
 
 
-@lru_cache(maxsize=_MOST_PRINCIPALS)
-def _principal(trust_domain: str, namespace: str, account: str) -> str:
-    identity = SpiffeId.for_service_account(
-        trust_domain=trust_domain, namespace=namespace, service_account=account
-    )
-    return str(identity)
+# The endpoints of a service are alike in this, and it is half of the work of making one.
+@lru_cache(maxsize=_MOST_WORKLOADS)
+def _metadata(workload: EndpointWorkload, namespace: str, principal: str = "") -> base_pb2.Metadata:
+    found = {"istio": struct([("workload", workload_text(workload))])}
+    if fields := tuple(workload_fields(workload, namespace, principal)):
+        found[METRICS_KEY] = struct(fields)
+    return base_pb2.Metadata(filter_metadata=found)
+
+
+@lru_cache(maxsize=_MOST_WORKLOADS)
+def _metadata_of_mesh(
+    workload: EndpointWorkload, namespace: str, account: str, trust_domain: str
+) -> base_pb2.Metadata:
+    """Return the metadata of an endpoint that takes mutual TLS."""
+    principal = ""
+    if account:
+        identity = SpiffeId.for_service_account(
+            trust_domain=trust_domain, namespace=workload.namespace, service_account=account
+        )
+        principal = str(identity)
+    found = base_pb2.Metadata()
+    found.CopyFrom(_metadata(workload, namespace, principal))
+    mode = found.filter_metadata["envoy.transport_socket_match"]
+    mode.CopyFrom(struct([("tlsMode", "istio")]))
+    return found

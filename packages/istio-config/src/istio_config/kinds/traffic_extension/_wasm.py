@@ -102,6 +102,11 @@ class WasmFields(SpecFields, frozen=True):
         found = _SCHEME.match(self.url)
         return found[1].lower() if found is not None else DEFAULT_SCHEME
 
+    @property
+    def path(self) -> str:
+        """The path of a file; empty: it is none."""
+        return self.url.partition("://")[2] if self.scheme == FILE_SCHEME else ""
+
 
 class WasmConfig(WasmFields, frozen=True):
     """A module."""
@@ -145,6 +150,8 @@ def wasm_warnings(wasm: WasmFields) -> Iterator[Finding]:
         )
     if wasm.image_pull_secret and wasm.scheme != DEFAULT_SCHEME:
         yield ("imagePullSecret",), f"has no effect with {wasm.scheme}: it is for images (oci)"
+    if wasm.path and not wasm.path.startswith("/"):
+        yield ("url",), "is a relative path: Envoy looks for it below its working directory"
     if wasm.sha256 and wasm.scheme == FILE_SCHEME:
         yield ("sha256",), "has no effect with file: Envoy reads the file as it is"
     for index, each in enumerate(wasm.vm_config.env if wasm.vm_config is not None else ()):
@@ -160,14 +167,14 @@ def _wrong_url(wasm: WasmFields) -> str | None:
         return "is empty: give oci://REGISTRY/IMAGE:TAG, https://..., or file:///PATH"
     if wasm.scheme not in _SCHEMES:
         return f'"{wasm.scheme}" is not fetched from; use one of {", ".join(_SCHEMES)}'
+    if wasm.scheme == FILE_SCHEME:
+        return None if wasm.path else "needs a path: file:///PATH"
     text = wasm.url if _SCHEME.match(wasm.url) else f"{DEFAULT_SCHEME}://{wasm.url}"
     try:
         parts = urlsplit(text)
         _ = parts.port  # raises for one that is no number
-    except ValueError as wrong:
-        return f"is no URL: {wrong}"
-    if wasm.scheme == FILE_SCHEME:
-        return None if parts.path.startswith("/") else "needs an absolute path: file:///PATH"
+    except ValueError:
+        return f'"{wasm.url[:200]}" is no URL: its host or port can\'t be read'
     if not parts.hostname or any(each.isspace() or not each.isprintable() for each in wasm.url):
         return f'"{wasm.url[:200]}" is no URL: it needs a host, and no spaces'
     return None
