@@ -204,9 +204,9 @@ MISTAKES = {
         "5: spec.defaultConfig.discoverAddress: unknown field; did you mean discoveryAddress?",
     ),
     "kind that only Istio has": (
-        "apiVersion: extensions.istio.io/v1alpha1\nkind: WasmPlugin\nmetadata: {name: a}\n",
+        "apiVersion: networking.istio.io/v1beta1\nkind: ProxyConfig\nmetadata: {name: a}\n",
         (
-            "2: kind: WasmPlugin is not supported yet; remove it, or let it pass with "
+            "2: kind: ProxyConfig is not supported yet; remove it, or let it pass with "
             "--allow-unsupported"
         ),
     ),

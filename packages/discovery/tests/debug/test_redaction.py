@@ -1,7 +1,9 @@
 """No key and no password is in a resource that is shown."""
 
+import pytest
 from envoy.config.core.v3 import extension_pb2
 from envoy.extensions.filters.http.wasm.v3 import wasm_pb2
+from envoy.extensions.filters.network.wasm.v3 import wasm_pb2 as network_pb2
 from envoy.extensions.transport_sockets.tls.v3 import secret_pb2
 
 from mesh_discovery.debug._redaction import without_secrets
@@ -38,8 +40,11 @@ def test_roots_are_shown_and_secrets_of_other_kinds_are_not() -> None:
         assert CANARY.encode() not in shown.body
 
 
-def test_a_wasm_filter_is_shown_without_the_secret_of_its_registry() -> None:
-    wasm = wasm_pb2.Wasm()
+@pytest.mark.parametrize("kind", [wasm_pb2.Wasm, network_pb2.Wasm])
+def test_a_wasm_filter_is_shown_without_the_secret_of_its_registry(
+    kind: type[wasm_pb2.Wasm] | type[network_pb2.Wasm],
+) -> None:
+    wasm = kind()
     variables = wasm.config.vm_config.environment_variables.key_values
     variables["ISTIO_META_WASM_IMAGE_PULL_SECRET"] = CANARY
     variables["OTHER"] = "shown"

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from envoy_config.context._context import PushContext
     from envoy_config.context._proxyless import ProxylessContext
     from envoy_config.plan._envoy_names import parse_outbound_cluster
-    from envoy_config.plan._extensions import has_pull_secrets
     from envoy_config.plan._proxy import NodeError, NotServedError, Proxy, as_stranger, parse_proxy
     from envoy_config.plan._workload import workload_of
+    from envoy_config.plan.extensions._extensions import has_pull_secrets
     from envoy_config.plan.gateway._unused import left_out_problems
 
 __all__ = [
@@ -42,7 +42,7 @@ _LOADED_WHEN_USED = {
     "PushContext": "context._context",
     "accounts_in": "_accounts",
     "as_stranger": "plan._proxy",
-    "has_pull_secrets": "plan._extensions",
+    "has_pull_secrets": "plan.extensions._extensions",
     "left_out_problems": "plan.gateway._unused",
     "parse_outbound_cluster": "plan._envoy_names",
     "parse_proxy": "plan._proxy",

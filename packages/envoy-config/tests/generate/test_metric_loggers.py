@@ -3,7 +3,7 @@
 from envoy.extensions.access_loggers.stats.v3 import stats_pb2
 
 from envoy_config.generate.telemetry._metrics import connection_metrics, request_metrics
-from envoy_config.plan._resolved_telemetry import Metric, SideTelemetry
+from envoy_config.plan.resolved._telemetry import Metric, SideTelemetry
 from istio_config.kinds.telemetry import PROXY_METRICS
 from mesh_protos.envoy_fields_pb2 import StatsLoggerScope
 

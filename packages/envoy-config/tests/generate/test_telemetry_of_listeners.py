@@ -8,7 +8,7 @@ import pytest
 from envoy_config.context._context import PushContext
 from envoy_config.generate.telemetry._lines import DEFAULT_TEXT, line_format
 from envoy_config.plan._proxy import Proxy
-from envoy_config.plan._resolved_telemetry import JsonLine, TextLine
+from envoy_config.plan.resolved._telemetry import JsonLine, TextLine
 from mesh_model import MeshModel
 from proxies import as_json, proxy_of
 from xds_server import Node

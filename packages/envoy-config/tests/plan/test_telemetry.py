@@ -2,7 +2,7 @@
 
 import pytest
 
-from envoy_config.plan._resolved_telemetry import (
+from envoy_config.plan.resolved._telemetry import (
     AccessLog,
     FileTarget,
     JsonLine,

@@ -3,7 +3,7 @@
 import pytest
 
 from envoy_config.plan._proxy import Proxy
-from envoy_config.plan._resolved_telemetry import Tag, Tracing
+from envoy_config.plan.resolved._telemetry import Tag, Tracing
 from envoy_config.plan.telemetry._telemetry import telemetry_of
 from envoy_config.plan.telemetry._workload_tags import workload_tags
 from mesh_model import MeshModel

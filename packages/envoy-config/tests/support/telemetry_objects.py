@@ -6,7 +6,7 @@ import yaml
 
 from envoy_config.plan._provider_services import ProviderService
 from envoy_config.plan._proxy import Proxy
-from envoy_config.plan._resolved_telemetry import Telemetry
+from envoy_config.plan.resolved._telemetry import Telemetry
 from envoy_config.plan.telemetry._telemetry import telemetry_of
 from mesh_model import MeshModel
 from proxies import proxy_of

@@ -65,8 +65,10 @@ config:
           route: [{destination: {host: one, subset: v9}}]
 """
 UNSUPPORTED = (
-    "apiVersion: extensions.istio.io/v1alpha1\nkind: WasmPlugin\nmetadata: {name: v}\nspec: {}\n"
+    "apiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\nmetadata: {name: v}\n"
+    "spec: {parentRefs: [{name: gw}], rules: [{sessionPersistence: {sessionName: s}}]}\n"
 )
+LACK = "rules.yaml:4: spec.rules[0].sessionPersistence: session persistence is not supported yet"
 
 
 @pytest.fixture
@@ -124,10 +126,10 @@ async def test_a_mistake_in_the_configuration_is_reported_before_anything_starts
     code, lines = await mesh_local(file.parent, command, "mesh.yaml")
 
     assert code == 1
-    (line,) = (each for each in lines if "rules.yaml" in each)
+    (line,) = (each for each in lines if LACK in each)
     assert line == (
-        "mesh-local: own/rules.yaml:2: kind: WasmPlugin is not supported yet; remove it, "
-        "or let it pass with --allow-unsupported"
+        f"mesh-local: own/{LACK} (a DestinationRule's consistentHash by a cookie does much the "
+        "same); remove it, or let it pass with --allow-unsupported"
     )
 
 
@@ -181,7 +183,7 @@ async def test_what_only_istio_has_is_let_pass_on_request(file: Path) -> None:
     code, lines = await mesh_local(file.parent, "check", "mesh.yaml", "--allow-unsupported")
 
     assert code == 0
-    assert lines[0].startswith("note: own/rules.yaml:2: kind: WasmPlugin is not supported yet")
+    assert lines[0].startswith(f"note: own/{LACK}")
 
 
 def test_a_field_of_the_mesh_file_is_found_by_its_nearest_line(file: Path) -> None:
@@ -271,7 +273,7 @@ async def test_a_file_that_goes_wrong_is_reported_until_it_is_right(file: Path) 
 
         assert text.startswith("wrong for ")
         assert ": own/rules.yaml; nothing of it is served" in text
-        assert "own/rules.yaml:2: kind: WasmPlugin is not supported yet" in text
+        assert f"own/{LACK}" in text
         own.unlink()
         assert not await findings(plan, places, lambda text: not text)
 

@@ -233,20 +233,19 @@ def test_a_file_that_cannot_be_read_keeps_its_content(
 
 def test_what_istio_has_and_we_have_not_is_let_pass_on_request(config_dir: Path) -> None:
     (config_dir / "a.yaml").write_text(
-        "apiVersion: extensions.istio.io/v1alpha1\nkind: WasmPlugin\nmetadata: {name: v}\n"
-        "spec: {hosts: [a], http: []}\n---\n" + policy("a") + "---\n"
-        "apiVersion: networking.istio.io/v1beta1\nkind: ProxyConfig\nmetadata: {name: s}\n"
+        "apiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\nmetadata: {name: v}\n"
+        "spec: {parentRefs: [{name: gw}], rules: [{sessionPersistence: {sessionName: s}}]}\n"
+        "---\n" + policy("a")
     )
 
     refused = ConfigLoader(config_dir).load()
     load = ConfigLoader(config_dir, allow_unsupported=True).load()
 
-    assert [each.line for each in refused.problems] == [2, 12]
+    assert [each.line for each in refused.problems] == [4]
     assert not load.wrong
-    assert served(load) == {"a"}
+    assert served(load) == {"a", "v"}
     assert [(each.line, each.field) for each in load.snapshot.notes] == [
-        (2, "kind"),
-        (12, "kind"),
+        (4, "spec.rules[0].sessionPersistence")
     ]
 
 

@@ -15,9 +15,10 @@ from planes import Plane, run_command
 Start = Callable[..., Awaitable[Any]]
 
 UNSUPPORTED = (
-    "apiVersion: extensions.istio.io/v1alpha1\nkind: WasmPlugin\nmetadata: {name: v}\n"
-    "spec: {hosts: [web]}\n"
+    "apiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\nmetadata: {name: v}\n"
+    "spec: {parentRefs: [{name: gw}], rules: [{sessionPersistence: {sessionName: s}}]}\n"
 )
+LACK = "rules.yaml:4: spec.rules[0].sessionPersistence: session persistence is not supported yet"
 
 
 async def kinds(plane: Plane) -> list[str]:
@@ -117,7 +118,7 @@ async def test_what_only_istio_has_is_let_pass_counted_and_shown(
     code, output = await run_command(tmp_path, "check", f"--config-dir={config_dir}")
     lines = output.splitlines()
     assert code == 1
-    assert "WasmPlugin is not supported yet" in lines[0]
+    assert any(LACK in each for each in lines)
 
     flag = ["--allow-unsupported"] if by == "flag" else []
     env = {} if flag else {"MESH_DISCOVERY_ALLOW_UNSUPPORTED": "true"}
@@ -127,7 +128,7 @@ async def test_what_only_istio_has_is_let_pass_counted_and_shown(
     _, output = await run_command(tmp_path, "status", f"--monitoring-addr={plane.monitoring}")
     shown = output.splitlines()
 
-    sentence = f"{config_dir}/rules.yaml:2: kind: WasmPlugin is not supported yet"
+    sentence = f"{config_dir}/{LACK}"
     assert code == 0
     assert lines[0].startswith(f"note: {sentence}")
     assert shown[0].startswith(f"without effect: {sentence}")

@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 from envoy_config._accounts import accounts_in
 from envoy_config.context._cache import Cache
-from envoy_config.plan._extensions import ExtensionRule, extension_name, extension_rules
 from envoy_config.plan._proxy import Proxy
+from envoy_config.plan.extensions._extensions import ExtensionRule, extension_name, extension_rules
 from envoy_config.plan.gateway._account_workloads import AccountWorkload, account_workloads
 from istio_config.kinds.traffic_extension import DEFAULT_SCHEME, WasmFields
 from mesh_model import MeshModel, Workload

@@ -15,7 +15,7 @@ from envoy_config.generate._messages import (
     http_connection_manager_pb2,
     listener_components_pb2,
 )
-from envoy_config.plan._resolved_extensions import Extension
+from envoy_config.plan.resolved._extensions import Extension
 from istio_config.kinds.traffic_extension import ExtensionPhase
 
 _F = TypeVar("_F", http_connection_manager_pb2.HttpFilter, listener_components_pb2.Filter)

@@ -9,8 +9,8 @@ import logging
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from envoy_config.plan._resolved_extensions import Extension
-from envoy_config.plan._resolved_telemetry import Telemetry
+from envoy_config.plan.resolved._extensions import Extension
+from envoy_config.plan.resolved._telemetry import Telemetry
 from istio_config.kinds.checks import duration_mistake
 from istio_config.kinds.mesh_config import ProxyConfig, proxy_config_mistakes
 from mesh_configfile import Duration, DurationError, Value, field_name

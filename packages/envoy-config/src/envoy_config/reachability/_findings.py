@@ -10,7 +10,7 @@ from functools import cached_property, partial
 from operator import is_
 from typing import NamedTuple
 
-from envoy_config.plan._unused_extensions import same_extensions, unused_extensions
+from envoy_config.plan.extensions._unused import same_extensions, unused_extensions
 from envoy_config.plan.gateway._unused import same_gateways, unused_gateways
 from envoy_config.plan.policies._unusable_providers import same_providers, unusable_providers
 from envoy_config.plan.sidecars._unused import same_sidecars, unused_sidecars

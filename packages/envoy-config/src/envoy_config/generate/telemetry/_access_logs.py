@@ -27,7 +27,7 @@ from envoy_config.generate.telemetry._metrics import (
     request_metrics,
 )
 from envoy_config.plan._proxy_settings import ProxySettings
-from envoy_config.plan._resolved_telemetry import (
+from envoy_config.plan.resolved._telemetry import (
     AccessLog,
     FileTarget,
     OtelTarget,

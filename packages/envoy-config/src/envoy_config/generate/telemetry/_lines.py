@@ -11,7 +11,7 @@ from envoy_config.generate._messages import (
     struct_pb2,
     substitution_format_string_pb2,
 )
-from envoy_config.plan._resolved_telemetry import JsonLine, TextLine
+from envoy_config.plan.resolved._telemetry import JsonLine, TextLine
 
 _FIELDS = {
     "start_time": "%START_TIME%",

@@ -19,7 +19,7 @@ from envoy_config.generate.telemetry._metric_tags import (
     connection_tags,
     request_tags,
 )
-from envoy_config.plan._resolved_telemetry import Metric, SideTelemetry
+from envoy_config.plan.resolved._telemetry import Metric, SideTelemetry
 from istio_config.kinds.telemetry import METRIC_NAMES, IstioMetric
 from mesh_protos import envoy_fields_pb2
 

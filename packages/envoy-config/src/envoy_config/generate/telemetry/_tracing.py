@@ -30,7 +30,7 @@ from envoy_config.generate._messages import (
     wrappers_pb2,
 )
 from envoy_config.plan._provider_services import ProviderService
-from envoy_config.plan._resolved_telemetry import Tag, TracedBy, Tracing
+from envoy_config.plan.resolved._telemetry import Tag, TracedBy, Tracing
 from istio_config.kinds.mesh_config.providers import (
     Datadog,
     OpenTelemetry,

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import assert_never
 
 from envoy_config.plan._provider_services import provider_service
-from envoy_config.plan._resolved_telemetry import (
+from envoy_config.plan.resolved._telemetry import (
     AccessLog,
     FileTarget,
     JsonLine,

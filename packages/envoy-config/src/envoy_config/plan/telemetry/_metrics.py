@@ -6,7 +6,7 @@ to the workload; the last that says something of a metric or a tag decides.
 
 from collections.abc import Iterator, Sequence
 
-from envoy_config.plan._resolved_telemetry import Metric
+from envoy_config.plan.resolved._telemetry import Metric
 from envoy_config.plan.telemetry._providers import makes_metrics
 from istio_config.kinds.formats import metric_tag_format
 from istio_config.kinds.mesh_config import MeshConfigSpec

@@ -5,11 +5,11 @@ And with the extensions that it runs.
 
 from collections.abc import Callable, Mapping
 
-from envoy_config.plan._extensions import extensions_of
 from envoy_config.plan._proxy import Proxy
 from envoy_config.plan._proxy_settings import ProxySettings
-from envoy_config.plan._resolved_telemetry import SideTelemetry, Telemetry
 from envoy_config.plan._workload import workload_of
+from envoy_config.plan.extensions._extensions import extensions_of
+from envoy_config.plan.resolved._telemetry import SideTelemetry, Telemetry
 from envoy_config.plan.telemetry._access_logs import logs_of, mesh_logs
 from envoy_config.plan.telemetry._levels import levels
 from envoy_config.plan.telemetry._metrics import default_providers, metrics_of

@@ -5,7 +5,7 @@ from typing import NamedTuple, TypeVar
 
 from envoy_config.plan._provider_services import provider_service
 from envoy_config.plan._proxy import Proxy
-from envoy_config.plan._resolved_telemetry import Tag, TracedBy, Tracing
+from envoy_config.plan.resolved._telemetry import Tag, TracedBy, Tracing
 from envoy_config.plan.telemetry._levels import is_about
 from envoy_config.plan.telemetry._providers import providers_of
 from envoy_config.plan.telemetry._workload_tags import workload_tags

@@ -1,7 +1,7 @@
 """Istio's tags of spans about the workload of the proxy that makes them."""
 
 from envoy_config.plan._proxy import Proxy
-from envoy_config.plan._resolved_telemetry import Tag
+from envoy_config.plan.resolved._telemetry import Tag
 
 _METADATA = "xds.node.metadata"
 _LABELS = f"{_METADATA}['LABELS']"

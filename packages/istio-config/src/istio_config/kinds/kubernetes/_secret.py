@@ -71,7 +71,7 @@ class SecretFields(KubernetesFields, frozen=True, dict=True):
 
     @property
     def docker_config(self) -> str:
-        """What registries of images are shown, in Docker's JSON; empty: it is of another type."""
+        """The credentials for registries, in Docker's JSON; empty: it is of another type."""
         if self.type != _DOCKER:
             return ""
         return self.values.get(_DOCKER_CONFIG, b"").decode(errors="replace")

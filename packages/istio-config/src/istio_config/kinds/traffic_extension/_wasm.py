@@ -32,7 +32,7 @@ class PullPolicy(StrEnum):
 
 
 class FailStrategy(StrEnum):
-    """What happens to traffic where a module can't be had, or has crashed."""
+    """The fate of traffic where a module can't be had, or has crashed."""
 
     FAIL_CLOSE = "FAIL_CLOSE"
     """It is refused."""
@@ -43,7 +43,7 @@ class FailStrategy(StrEnum):
 
 
 class PluginType(StrEnum):
-    """What a module works on."""
+    """The traffic that a module works on."""
 
     UNSPECIFIED_PLUGIN_TYPE = "UNSPECIFIED_PLUGIN_TYPE"
     """Requests."""

@@ -9,8 +9,8 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from envoy_config.plan._proxy import Proxy
-from envoy_config.plan._resolved_extensions import Extension, ExtensionMatch
 from envoy_config.plan._workload import workload_of
+from envoy_config.plan.resolved._extensions import Extension, ExtensionMatch
 from istio_config.kinds.traffic_extension import (
     EXTENSION_KINDS,
     WASM_PLUGIN,

@@ -1,0 +1,1 @@
+"""The extensions that run on the requests and connections of a proxy, in their order."""

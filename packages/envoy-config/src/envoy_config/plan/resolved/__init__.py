@@ -1,0 +1,1 @@
+"""Telemetry and extensions of a proxy, resolved: equal ones make the same listeners."""
