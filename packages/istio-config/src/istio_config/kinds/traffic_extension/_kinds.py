@@ -5,7 +5,7 @@ Source: Istio's API, extensions/v1alpha1, and its validation.
 
 from collections.abc import Iterator
 from enum import StrEnum
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from istio_config.kinds.fields import PortNumber, SpecFields
 from istio_config.kinds.kind import Kind
@@ -214,5 +214,5 @@ WASM_PLUGIN = Kind(
     validate=_plugin_mistakes,
     warn=_plugin_warnings,
 )
-EXTENSION_KINDS = (TRAFFIC_EXTENSION, WASM_PLUGIN)
+EXTENSION_KINDS: tuple[Kind[Any], ...] = (TRAFFIC_EXTENSION, WASM_PLUGIN)
 """Both kinds, whose objects stand in one order at a proxy."""
