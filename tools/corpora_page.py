@@ -10,7 +10,6 @@ from typing import NamedTuple
 from corpora_compared import Compared, Ours, by_shape, shape
 
 _LATER = {
-    "ProxyConfig",
     "TrafficExtension",
     "WasmPlugin",
 }

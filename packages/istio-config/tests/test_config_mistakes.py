@@ -203,13 +203,6 @@ MISTAKES = {
         MESH + "  defaultConfig:\n    discoverAddress: a:1\n",
         "5: spec.defaultConfig.discoverAddress: unknown field; did you mean discoveryAddress?",
     ),
-    "kind that only Istio has": (
-        "apiVersion: networking.istio.io/v1beta1\nkind: ProxyConfig\nmetadata: {name: a}\n",
-        (
-            "2: kind: ProxyConfig is not supported yet; remove it, or let it pass with "
-            "--allow-unsupported"
-        ),
-    ),
     "discovery address": (
         MESH + "  defaultConfig:\n    discoveryAddress: istiod\n",
         "5: spec.defaultConfig.discoveryAddress: expected host:port",

@@ -50,6 +50,15 @@ def test_proxy_config_keeps_fields_it_does_not_name() -> None:
     assert b"\x22\x02\x08\x2d" in config.SerializeToString()
 
 
+def test_proxy_config_has_istios_field_numbers() -> None:
+    config = ProxyConfig(proxy_metadata={"A": "b"})
+    config.concurrency.value = 0
+    assert config.SerializeToString(deterministic=True) == (
+        b"\x82\x01\x00"  # 16: concurrency, a message, by which 0 is told from nothing
+        b"\xc2\x01\x06\x0a\x01A\x12\x01b"  # 24: proxy_metadata
+    )
+
+
 def test_type_urls_of_our_messages_are_their_full_names() -> None:
     for message, url in (
         (NameTable, type_urls.NAME_TABLE),

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from mesh_discovery.sources._reading import Reading, WrongFile
     from mesh_discovery.sources._source import ObjectSource, OnChange
     from mesh_discovery.sources.files._loader import ConfigLoader, Load
+    from mesh_model.proxy_configs import StartSettings
 
 __all__ = [
     # run one
@@ -53,6 +54,7 @@ __all__ = [
     "ConfigLoader",
     "Load",
     "Problem",
+    "StartSettings",
     "check_configuration",
     # errors
     "CannotListenError",
@@ -80,6 +82,7 @@ _LOADED_WHEN_USED = {
     "Problem": "_config_error",
     "SettingsError": "_config",
     "TokenRule": "settings._tokens",
+    "StartSettings": "_check",
     "check_configuration": "_check",
     "running": "_server",
     "StatusDocument": "serve._status",

@@ -4,8 +4,8 @@ All mistakes are found in one round: of an object with mistakes, what is right i
 others, so that each field and each reference is reported beside each other, and none twice.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -30,7 +30,15 @@ from mesh_discovery._config_error import ConfigError
 from mesh_discovery.sources.files._first_load import first_reading
 from mesh_discovery.sources.files._loader import ConfigLoader
 from mesh_filewatch import read_bytes
-from mesh_model import Facts, MeshModel, build_model
+from mesh_model import (
+    NO_WORKLOAD_RULES,
+    Facts,
+    MeshModel,
+    Workload,
+    WorkloadRules,
+    build_model,
+)
+from mesh_model.proxy_configs import StartSettings, proxy_configs_for
 
 if TYPE_CHECKING:
     from mesh_discovery.comparison._differences import DifferentResource
@@ -67,6 +75,7 @@ class Checked:
     unjudged: how many times services are named where none is defined, so that no one can tell
         whether they are right.
     different: what the proxy of a config dump has otherwise; None if there was nothing to compare.
+    workload_rules, root_namespace: by which `start_settings` decides.
     """
 
     objects: int
@@ -80,11 +89,22 @@ class Checked:
     objects_at: tuple[ObjectPlace, ...] = ()
     unjudged: int = 0
     different: "tuple[DifferentResource, ...] | None" = None
+    workload_rules: WorkloadRules = field(default=NO_WORKLOAD_RULES, repr=False)
+    root_namespace: str = ""
 
     @property
     def is_good(self) -> bool:
         """Whether the server would start with it, reach all of it, and give what a proxy has."""
         return not (self.problems or self.unreachable or self.different)
+
+    def start_settings(self, namespace: str, labels: Mapping[str, str]) -> StartSettings:
+        """Return how the proxy of a workload is to be started by the ProxyConfigs for it.
+
+        It is for who starts agents, as an injector does; the agent's own settings go before it.
+        """
+        workload = Workload(namespace, tuple(sorted(labels.items())))
+        found = proxy_configs_for(self.workload_rules, workload, root_namespace=self.root_namespace)
+        return found.settings
 
 
 def check_configuration(
@@ -185,6 +205,10 @@ def check_configuration(
         objects_at=tuple(sorted(_places(contents))),
         unjudged=len(unjudged),
         different=_different(model, against, domain) if against is not None else None,
+        workload_rules=WorkloadRules.build(
+            load.snapshot, root_namespace=model.mesh_config.root_namespace
+        ),
+        root_namespace=model.mesh_config.root_namespace,
     )
 
 

@@ -101,7 +101,7 @@ class DiscoveryConfig:
     secure_grpc: Address | None = None
     monitoring: Address | None = None
     allow_unsupported: bool = False
-    """Kinds and fields that only Istio has are accepted without effect and logged, not refused."""
+    """Fields that only Istio has are accepted without effect and logged, not refused."""
     believe_timestamps: bool = False
     """`creationTimestamp` counts between namespaces, and not only within one."""
     believe_plaintext: bool = False

@@ -9,8 +9,8 @@ from envoy_config import Proxy, PushContext
 from mesh_ca.testing import throwaway_authority
 from mesh_discovery.push._affected import needs_push
 from mesh_discovery.push._generators import generators
+from mesh_discovery.push._proxy_configs import trust_bundle_changed
 from mesh_discovery.push._served_context import ServedContext
-from mesh_discovery.push._trust_bundle import trust_bundle_changed
 from mesh_model import MeshModel
 from proxies import proxy, proxy_of
 from xds_server import Client, ConfigKey, Node, PushRequest, Watch, type_urls

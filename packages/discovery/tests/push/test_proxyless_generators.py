@@ -7,8 +7,8 @@ from envoy_config import Proxy
 from envoy_config.changes import difference
 from mesh_ca.testing import throwaway_authority
 from mesh_discovery.push._generators import generators
+from mesh_discovery.push._proxy_configs import trust_bundle_changed
 from mesh_discovery.push._served_context import ServedContext
-from mesh_discovery.push._trust_bundle import trust_bundle_changed
 from mesh_model import MeshModel
 from proxies import proxy, proxyless
 from xds_server import Client, Generated, Node, PushRequest, Watch, type_urls

@@ -31,7 +31,7 @@ class Configuration:
 def read_folder(directory: Path, *, allow_unsupported: bool = False) -> Configuration:
     """Read all `.yaml` and `.yml` files of a folder and the folders in it; raises nothing.
 
-    A file or a folder that can't be read is one of `problems`. allow_unsupported: kinds and fields
+    A file or a folder that can't be read is one of `problems`. allow_unsupported: fields
     that only Istio acts on are notes, not mistakes.
     """
     unlisted: list[Problem] = []

@@ -21,9 +21,7 @@ from istio_config.kinds.registry import KIND_NAMES, KINDS, AnyKind, find_kind
 from istio_config.kinds.service_entry import SERVICE_ENTRY
 from istio_config.kinds.unread_kinds import (
     FOREIGN,
-    UNSUPPORTED_KINDS,
     is_foreign_kind,
-    is_unsupported_kind,
     unserved_kind,
 )
 from mesh_configfile import Document, FieldPath, Problem, Value, field_name, suggestion
@@ -152,7 +150,7 @@ def read_object(
 ) -> Read:
     """Make an object of a document with apiVersion, kind, metadata and spec.
 
-    allow_unsupported: kinds and choices that only Istio has are noted, instead of being mistakes.
+    allow_unsupported: fields and choices that only Istio has are noted, instead of being mistakes.
     keep_lines: the object knows the lines of all its fields.
     """
     reader = _Reader(document, allow_unsupported=allow_unsupported, keep_lines=keep_lines)
@@ -164,9 +162,6 @@ def read_object(
         reader.add(
             (), f"is a file of mesh-local, which checks it: mesh-local check {document.file}"
         )
-        return reader.result()
-    if is_unsupported_kind(value.get("apiVersion"), value.get("kind")):
-        reader.unsupported(("kind",), f"{value['kind']} is not supported yet")
         return reader.result()
     passing = unserved_kind(value.get("apiVersion"), value.get("kind")) or _foreign_kind(value)
     if passing:
@@ -211,7 +206,7 @@ def read_single(
 
 
 _OF_EVERY_OBJECT = ("apiVersion", "kind", "metadata")
-_NAMES_OF_A_MESH = frozenset({*KIND_NAMES, *(name for _, name in UNSUPPORTED_KINDS)})
+_NAMES_OF_A_MESH = frozenset(KIND_NAMES)
 
 
 def _foreign_kind(value: dict[str, Value]) -> str:

@@ -22,9 +22,10 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from google.protobuf import wrappers_pb2 as google_dot_protobuf_dot_wrappers__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1emesh_protos/proxy_config.proto\x12\x13istio.mesh.v1alpha1\"\xb2\x02\n\x0bProxyConfig\x12\x13\n\x0b\x63onfig_path\x18\x01 \x01(\t\x12\x13\n\x0b\x62inary_path\x18\x02 \x01(\t\x12\x19\n\x11\x64iscovery_address\x18\x06 \x01(\t\x12\x18\n\x10proxy_admin_port\x18\x0b \x01(\x05\x12K\n\x0eproxy_metadata\x18\x18 \x03(\x0b\x32\x33.istio.mesh.v1alpha1.ProxyConfig.ProxyMetadataEntry\x12\x13\n\x0bstatus_port\x18\x1a \x01(\x05\x12\x0f\n\x07mesh_id\x18\x1e \x01(\t\x12\x1b\n\x13\x63\x61_certificates_pem\x18\" \x03(\t\x1a\x34\n\x12ProxyMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1emesh_protos/proxy_config.proto\x12\x13istio.mesh.v1alpha1\x1a\x1egoogle/protobuf/wrappers.proto\"\xe4\x02\n\x0bProxyConfig\x12\x13\n\x0b\x63onfig_path\x18\x01 \x01(\t\x12\x13\n\x0b\x62inary_path\x18\x02 \x01(\t\x12\x19\n\x11\x64iscovery_address\x18\x06 \x01(\t\x12\x18\n\x10proxy_admin_port\x18\x0b \x01(\x05\x12\x30\n\x0b\x63oncurrency\x18\x10 \x01(\x0b\x32\x1b.google.protobuf.Int32Value\x12K\n\x0eproxy_metadata\x18\x18 \x03(\x0b\x32\x33.istio.mesh.v1alpha1.ProxyConfig.ProxyMetadataEntry\x12\x13\n\x0bstatus_port\x18\x1a \x01(\x05\x12\x0f\n\x07mesh_id\x18\x1e \x01(\t\x12\x1b\n\x13\x63\x61_certificates_pem\x18\" \x03(\t\x1a\x34\n\x12ProxyMetadataEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,8 +34,8 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_PROXYCONFIG_PROXYMETADATAENTRY']._loaded_options = None
   _globals['_PROXYCONFIG_PROXYMETADATAENTRY']._serialized_options = b'8\001'
-  _globals['_PROXYCONFIG']._serialized_start=56
-  _globals['_PROXYCONFIG']._serialized_end=362
-  _globals['_PROXYCONFIG_PROXYMETADATAENTRY']._serialized_start=310
-  _globals['_PROXYCONFIG_PROXYMETADATAENTRY']._serialized_end=362
+  _globals['_PROXYCONFIG']._serialized_start=88
+  _globals['_PROXYCONFIG']._serialized_end=444
+  _globals['_PROXYCONFIG_PROXYMETADATAENTRY']._serialized_start=392
+  _globals['_PROXYCONFIG_PROXYMETADATAENTRY']._serialized_end=444
 # @@protoc_insertion_point(module_scope)

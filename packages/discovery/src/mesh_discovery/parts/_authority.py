@@ -29,7 +29,7 @@ from mesh_ca import (
 from mesh_discovery._config import DiscoveryConfig
 from mesh_discovery._metrics import Metrics
 from mesh_discovery.push._config_store import ConfigStore
-from mesh_discovery.push._trust_bundle import trust_bundle_changed
+from mesh_discovery.push._proxy_configs import trust_bundle_changed
 from mesh_discovery.serve._admission import credentials
 from mesh_discovery.serve._caller_authentication import authenticating
 from mesh_discovery.serve._serving_certificate import ServingCertificate, serving_certificate

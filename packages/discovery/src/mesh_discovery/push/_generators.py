@@ -5,10 +5,10 @@ from collections.abc import Callable, Mapping
 from envoy_config import Proxy, PushContext
 from envoy_config.changes import Part
 from mesh_discovery.push._affected import touched_hosts, touches
+from mesh_discovery.push._proxy_configs import ProxyConfigGenerator
 from mesh_discovery.push._proxyless_generators import proxyless_generators
 from mesh_discovery.push._secrets import SecretsGenerator
 from mesh_discovery.push._served_context import ServedContext
-from mesh_discovery.push._trust_bundle import TrustBundleGenerator
 from mesh_protos import type_urls
 from xds_server import Client, Generated, Generator, Mux, PushRequest, Watch
 
@@ -33,7 +33,7 @@ def generators(
         type_urls.NAME_TABLE: _AllOfAType(served, PushContext.names, Part.NAMES),
         type_urls.SECRET: SecretsGenerator(served, over_plaintext=plaintext_secrets),
         type_urls.EXTENSION_CONFIG: _Extensions(served, over_plaintext=plaintext_secrets),
-        type_urls.PROXY_CONFIG: TrustBundleGenerator(bundle_pem),
+        type_urls.PROXY_CONFIG: ProxyConfigGenerator(served, bundle_pem),
     }
     chosen = {
         url: Mux({_ENVOY: of_envoys[url], _PROXYLESS: proxyless[url]}, choose=_choose)

@@ -45,7 +45,7 @@ class MemorySource:
 
         name: what mistakes call the source. cluster: the one that the objects are of, as a part of
         their keys, and as the registry by which MeshNetworks may say their network.
-        allow_unsupported: kinds and fields that only Istio has are accepted and noted.
+        allow_unsupported: fields that only Istio has are accepted and noted.
         believe_timestamps: `creationTimestamp` counts between namespaces.
         """
         self._name = name

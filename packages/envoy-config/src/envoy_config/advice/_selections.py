@@ -1,16 +1,17 @@
-"""Finds Sidecars and Telemetries of which several choose the same workload by its labels."""
+"""Finds Sidecars, Telemetries and ProxyConfigs that choose the same workload by its labels."""
 
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from envoy_config.advice._mesh import Mesh
 from istio_config import ConfigObject
+from istio_config.kinds.proxy_config import PROXY_CONFIG, ProxyConfigSpec
 from istio_config.kinds.registry import AnyKind
 from istio_config.kinds.sidecar import SIDECAR, SidecarSpec
 from istio_config.kinds.telemetry import TELEMETRY, TelemetrySpec
 from mesh_configfile import FieldPath, Problem
 
-SELECTING: tuple[AnyKind, ...] = (SIDECAR, TELEMETRY)
+SELECTING: tuple[AnyKind, ...] = (PROXY_CONFIG, SIDECAR, TELEMETRY)
 """The kinds of these objects."""
 
 
@@ -52,7 +53,9 @@ def _chosen(item: ConfigObject) -> tuple[FieldPath, Mapping[str, str]] | None:
         case SidecarSpec(workload_selector=selector) if selector is not None:
             path: FieldPath = ("spec", "workloadSelector", "labels")
             labels = selector.labels
-        case TelemetrySpec(selector=chosen) if chosen is not None:
+        case TelemetrySpec(selector=chosen) | ProxyConfigSpec(selector=chosen) if (
+            chosen is not None
+        ):
             path, labels = ("spec", "selector", "matchLabels"), chosen.match_labels
         case _:
             return None
@@ -60,11 +63,17 @@ def _chosen(item: ConfigObject) -> tuple[FieldPath, Mapping[str, str]] | None:
 
 
 def _code(item: ConfigObject) -> str:
-    return "IST0110" if isinstance(item.spec, SidecarSpec) else "IST0159"
+    match item.spec:
+        case SidecarSpec():
+            return "IST0110"
+        case TelemetrySpec():
+            return "IST0159"
+        case _:
+            return ""
 
 
 def _message(item: ConfigObject, other: ConfigObject) -> str:
     said = f"{item.kind} {other.name} ({other.place}) chooses some of the same workloads"
-    if isinstance(item.spec, SidecarSpec):
-        return f"{said}, comes first, and is the only one that they have; make it one Sidecar"
-    return f"{said}: they have both, and this one overrides it; make it one Telemetry"
+    if isinstance(item.spec, TelemetrySpec):
+        return f"{said}: they have both, and this one overrides it; make it one Telemetry"
+    return f"{said}, comes first, and is the only one that they have; make it one {item.kind}"

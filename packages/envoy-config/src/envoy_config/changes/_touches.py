@@ -25,8 +25,8 @@ class Part(StrEnum):
     """The name table of an agent that answers DNS: which services a proxy knows."""
     SECRETS = "secrets"
     EXTENSIONS = "extensions"
-    ROOTS = "roots"
-    """The trust bundle, which agents are given in a proxy config."""
+    PROXY_CONFIG = "proxy config"
+    """The trust bundle, and how the proxy is to be started: for its agent."""
 
 
 class Changed(StrEnum):
@@ -51,6 +51,7 @@ class Changed(StrEnum):
     TRAFFIC_EXTENSION = "TrafficExtension"
     WASM_PLUGIN = "WasmPlugin"
     ENVOY_FILTER = "EnvoyFilter"
+    PROXY_CONFIG = "ProxyConfig"
     RULED_HOST = "RuledHost"
     """A host that may have another DestinationRule now."""
     CONNECTIONS = "Connections"
@@ -75,7 +76,7 @@ OF_PATCHES: Mapping[Changed, frozenset[ApplyTo]] = {
 }
 """The parts of a proxy's configuration that EnvoyFilters patch, by what these apply to."""
 
-_C, _E, _L, _R, _N, _S, _X, _T = (frozenset({each}) for each in Part)
+_C, _E, _L, _R, _N, _S, _X, _P = (frozenset({each}) for each in Part)
 _NONE: frozenset[Part] = frozenset()
 
 
@@ -129,6 +130,7 @@ TOUCHES: Mapping[str, Touches] = {
     Changed.TELEMETRY: _of_envoys(_L, _L),
     Changed.TRAFFIC_EXTENSION: _of_envoys(_L | _X),
     Changed.WASM_PLUGIN: _of_envoys(_L | _X),
+    Changed.PROXY_CONFIG: _of_envoys(_P, _P),
     Changed.ENVOY_FILTER: Touches(),  # what it patches is said besides
     Changed.PATCHED_LISTENERS: _of_envoys(_L),
     # Envoy asks again for the endpoints of a cluster that was changed.
@@ -138,7 +140,7 @@ TOUCHES: Mapping[str, Touches] = {
     Changed.SECRET: _of_envoys(_S | _X),  # one may be of the registry of a Wasm module
     "ConfigMap": _of_envoys(_S),
     "WorkloadGroup": _of_envoys(_S),  # its account may be that of routers, which get Secrets by it
-    Changed.TRUST_BUNDLE: _of_envoys(_T, _T),
+    Changed.TRUST_BUNDLE: _of_envoys(_P, _P),
     # Kinds that services are built from; a push names the services.
     **dict.fromkeys(
         ("Endpoints", "EndpointSlice", "Service", "Pod", "Node", "WorkloadEntry"), _SERVICES

@@ -20,6 +20,7 @@ from envoy_config.reachability._by_key import Key, Problems, find_again
 from envoy_config.reachability._foreign_hosts import foreign_hosts, unaddressed_ports
 from envoy_config.reachability._headless import passed_on_warnings, same_passed_on
 from envoy_config.reachability._known_hosts import KnownHosts
+from envoy_config.reachability._proxy_configs import same_proxy_configs, unused_proxy_configs
 from envoy_config.reachability._routes import RouteFindings
 from envoy_config.reachability._services import is_redirected, same_services, unreachable_services
 from mesh_configfile import Problem
@@ -56,6 +57,7 @@ _PARTS = (
     _Part(unusable_providers, same_providers),
     _Part(unused_telemetry, same_providers),
     _Part(unused_extensions, same_extensions, of_services=False),
+    _Part(unused_proxy_configs, same_proxy_configs, of_services=False),
     _Part(over_budget, same_left_out, of_services=False),
     _Part(foreign_hosts, _same),
 )

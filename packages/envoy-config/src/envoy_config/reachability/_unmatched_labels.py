@@ -16,6 +16,7 @@ from istio_config.kinds.authorization_policy import AUTHORIZATION_POLICY, Author
 from istio_config.kinds.destination_rule import DESTINATION_RULE, DestinationRuleSpec
 from istio_config.kinds.envoy_filter import ENVOY_FILTER, EnvoyFilterSpec
 from istio_config.kinds.peer_authentication import PEER_AUTHENTICATION, PeerAuthenticationSpec
+from istio_config.kinds.proxy_config import PROXY_CONFIG, ProxyConfigSpec
 from istio_config.kinds.registry import AnyKind
 from istio_config.kinds.request_authentication import (
     REQUEST_AUTHENTICATION,
@@ -38,6 +39,7 @@ _KINDS: tuple[AnyKind, ...] = (
     REQUEST_AUTHENTICATION,
     TELEMETRY,
     *EXTENSION_KINDS,
+    PROXY_CONFIG,
     DESTINATION_RULE,
     SIDECAR,
     ENVOY_FILTER,
@@ -47,6 +49,8 @@ _KINDS: tuple[AnyKind, ...] = (
 
 _REFERRING = (SidecarSpec, TelemetrySpec)
 """Of these, Istio calls a selector a reference, and of others a search for workloads."""
+_OF_OWN_NAMESPACE = (ProxyConfigSpec,)
+"""In the root namespace, a selector of these is for workloads there, and not for those of all."""
 
 
 Pods: TypeAlias = Mapping[str, AbstractSet[Labels]]
@@ -167,7 +171,8 @@ def selections_of_nothing(
     selections = [
         (item, *found)
         for item in objects
-        if item.namespace != root and item.namespace not in undecided
+        if (item.namespace != root or isinstance(item.spec, _OF_OWN_NAMESPACE))
+        and item.namespace not in undecided
         if (found := _selection(item)) is not None
     ]
     known = known_labels(model, {item.namespace for item, *_ in selections})
@@ -198,6 +203,7 @@ def _selection(item: ConfigObject) -> tuple[FieldPath, Mapping[str, str]] | None
             | TelemetrySpec(selector=selector)
             | TrafficExtensionSpec(selector=selector)
             | WasmPluginSpec(selector=selector)
+            | ProxyConfigSpec(selector=selector)
         ) if selector is not None:
             path, labels = ("spec", "selector", "matchLabels"), selector.match_labels
         case DestinationRuleSpec(workload_selector=by_match) if by_match is not None:

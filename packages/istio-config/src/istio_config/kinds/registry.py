@@ -24,6 +24,7 @@ from istio_config.kinds.kubernetes import (
 from istio_config.kinds.mesh_config import MESH_CONFIG
 from istio_config.kinds.mesh_networks import MESH_NETWORKS
 from istio_config.kinds.peer_authentication import PEER_AUTHENTICATION
+from istio_config.kinds.proxy_config import PROXY_CONFIG
 from istio_config.kinds.request_authentication import REQUEST_AUTHENTICATION
 from istio_config.kinds.service_entry import SERVICE_ENTRY
 from istio_config.kinds.sidecar import SIDECAR
@@ -53,6 +54,7 @@ _ALL: tuple[AnyKind, ...] = (
     NODE,
     PEER_AUTHENTICATION,
     POD,
+    PROXY_CONFIG,
     REQUEST_AUTHENTICATION,
     SECRET,
     SERVICE_ENTRY,

@@ -1,8 +1,6 @@
-"""The kinds that are not read: those that mean nothing to a mesh, and those that only Istio reads.
+"""The kinds that are not read: those that mean nothing to a mesh, and those that are let pass.
 
 A dump of a cluster has Deployments and Events beside what is read, and they are no mistake.
-What Istio reads and this control plane does not is known by name, so that it is not called unknown
-and can be accepted on request.
 
 Source: Istio's API reference, with the kinds of the Kubernetes Gateway API that Istio reads.
 """
@@ -49,7 +47,6 @@ def is_foreign_kind(group: str, name: str, *, known: frozenset[str]) -> bool:
     return name not in known or (name in _CERTAIN_NAMES and group not in _OF_INGRESS)
 
 
-_NETWORKING = "networking.istio.io"
 _GATEWAY_API = "gateway.networking.k8s.io"
 
 _UNSERVED = {
@@ -59,18 +56,6 @@ _UNSERVED = {
         "that --mesh-config names"
     ),
 }
-
-UNSUPPORTED_KINDS = frozenset(
-    {
-        (_NETWORKING, "ProxyConfig"),
-    }
-)
-
-
-def is_unsupported_kind(api_version: Value, kind: Value) -> bool:
-    """Return whether Istio reads objects of this kind, and this control plane does not."""
-    group = api_version.rpartition("/")[0] if isinstance(api_version, str) else ""
-    return any(kind == name and group in ("", known) for known, name in UNSUPPORTED_KINDS)
 
 
 def unserved_kind(api_version: Value, kind: Value) -> str:

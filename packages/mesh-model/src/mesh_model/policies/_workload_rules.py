@@ -15,6 +15,7 @@ from istio_config import ConfigObject, ObjectKey, Snapshot
 from istio_config.kinds.authorization_policy import AUTHORIZATION_POLICY
 from istio_config.kinds.envoy_filter import ENVOY_FILTER
 from istio_config.kinds.kind import Kind
+from istio_config.kinds.proxy_config import PROXY_CONFIG
 from istio_config.kinds.registry import AnyKind
 from istio_config.kinds.request_authentication import REQUEST_AUTHENTICATION
 from istio_config.kinds.selection import Selecting
@@ -29,6 +30,7 @@ SpecT = TypeVar("SpecT", bound=msgspec.Struct)
 WORKLOAD_KINDS: tuple[AnyKind, ...] = (
     AUTHORIZATION_POLICY,
     ENVOY_FILTER,
+    PROXY_CONFIG,
     REQUEST_AUTHENTICATION,
     TELEMETRY,
     *EXTENSION_KINDS,

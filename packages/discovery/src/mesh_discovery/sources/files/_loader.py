@@ -87,7 +87,7 @@ class ConfigLoader:
 
         mesh_config: a file beside it that holds the mesh config.
         mesh_networks: one that holds the networks of the mesh.
-        allow_unsupported: kinds and fields that only Istio has are accepted and noted, instead of
+        allow_unsupported: fields that only Istio has are accepted and noted, instead of
             being mistakes.
         believe_timestamps: `creationTimestamp` counts between namespaces too.
         keep_lines: objects know the lines of all their fields, which takes memory.
