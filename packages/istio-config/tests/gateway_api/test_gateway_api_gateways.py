@@ -131,8 +131,8 @@ MISTAKES = [
     ),
     (
         "ListenerSet",
-        "{parentRef: {name: gw}, listeners: [{name: a, port: 80, protocol: HTTPS}]}",
-        "listeners[0]: a HTTPS listener needs tls",
+        "{parentRef: {name: gw}, listeners: [{name: a, port: 80, protocol: TLS}]}",
+        "listeners[0]: a TLS listener needs tls, with the mode Passthrough or Terminate",
     ),
     (
         "Gateway",
@@ -178,8 +178,8 @@ MISTAKES = [
     ),
     (
         "Gateway",
-        listener("{name: a, port: 443, protocol: HTTPS}"),
-        "listeners[0]: a HTTPS listener needs tls",
+        listener("{name: a, port: 443, protocol: TLS}"),
+        "listeners[0]: a TLS listener needs tls, with the mode Passthrough or Terminate",
     ),
     (
         "Gateway",

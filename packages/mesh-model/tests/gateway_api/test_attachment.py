@@ -156,6 +156,26 @@ def test_listeners_of_one_port_with_protocols_that_exclude_each_other_are_not_se
     assert found.conditions("Gateway", "gw")[0] == "Accepted=True ListenersNotValid"
 
 
+def test_a_listener_of_https_without_tls_opens_no_port_and_leaves_others_theirs() -> None:
+    found = translated(gateway(HTTP, "{name: https, port: 443, protocol: HTTPS}"))
+
+    assert set(found.servers()) == {"http"}
+    assert found.conditions("Gateway", "gw") == [
+        "Accepted=True Accepted",
+        "Programmed=True Programmed",
+        "Accepted=True Accepted",
+        "Conflicted=False NoConflicts",
+        "ResolvedRefs=True ResolvedRefs",
+        "Programmed=True Programmed",
+        "Accepted=True Accepted",
+        "Conflicted=False NoConflicts",
+        "ResolvedRefs=True ResolvedRefs",
+        "Programmed=False Invalid",
+    ]
+    (warning,) = found.warnings
+    assert "spec.listeners[1]: a listener of HTTPS without tls opens no port" in warning
+
+
 def test_a_gateway_of_another_class_is_let_pass_and_reported() -> None:
     found = translated(gateway(HTTP, class_name="other") + route())
     assert found.api.gateways == ()

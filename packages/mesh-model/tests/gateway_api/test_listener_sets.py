@@ -104,6 +104,31 @@ def test_own_listeners_win_over_sets_and_older_sets_over_younger() -> None:
     ]
 
 
+def test_a_listener_of_https_without_tls_leaves_its_port_to_sets() -> None:
+    """Istio's test data have it so (listenerset-overlapping-port.yaml)."""
+    tls = "tls: {certificateRefs: [{name: shop}]}"
+    own = gateway().replace(
+        "name: own, port: 80, protocol: HTTP", "name: own, port: 443, protocol: HTTPS"
+    )
+    https = "{name: s, port: 443, protocol: HTTPS, hostname: own.example, TLS}"
+    found = translated(own + listener_set(https.replace("TLS", tls), namespace="certs"))
+    assert set(found.servers()) == {"s"}
+    assert found.warnings == []
+    assert found.conditions("Gateway", "gw")[:2] == [
+        "Accepted=True Accepted",
+        "Programmed=True Programmed",
+    ]
+
+
+def test_a_listener_of_https_without_tls_in_a_set_is_refused_by_itself() -> None:
+    without = "{name: without, port: 443, protocol: HTTPS}"
+    found = translated(gateway() + listener_set(without, "{name: s, port: 81, protocol: HTTP}"))
+    assert set(found.servers()) == {"own", "s"}
+    assert "Accepted=False UnsupportedProtocol" in found.conditions("ListenerSet", "set")
+    (warning,) = found.warnings
+    assert "spec.listeners[0]: a listener of HTTPS without tls opens no port" in warning
+
+
 def test_certificates_are_those_of_the_sets_namespace() -> None:
     tls = "{name: s, port: 443, protocol: HTTPS, tls: {certificateRefs: [{name: shop}]}}"
     found = translated(gateway() + listener_set(tls, namespace="certs"))

@@ -42,7 +42,8 @@ def bind_sets(
 ) -> tuple[BoundSet, ...]:
     """Return the ListenerSets of a Gateway, whose own listeners come first, then older sets."""
     gateway, spec = of.gateway, of.spec
-    taken = [each.listener for each in of.own if not each.is_in_conflict]
+    own = [each.listener for each in of.own if not each.is_in_conflict]
+    taken = [each for each in own if not each.opens_no_port]
     found = []
     for item in sorted(sets, key=age):
         if not isinstance(item.spec, ListenerSetSpec):
@@ -70,7 +71,7 @@ def bind_sets(
                 continue
             conflicts = (conflict_between(listener, each) for each in taken)
             conflict = next((each for each in conflicts if each is not None), None)
-            if conflict is None:
+            if conflict is None and not listener.opens_no_port:
                 taken.append(listener)
             listeners.append(binder.bind(index, listener, conflict or NO_CONFLICT))
         found.append(BoundSet(item, tuple(listeners), None))

@@ -89,6 +89,12 @@ class BoundListener:
         """Whether it can't share its port with other listeners."""
         return any(each.type == "Conflicted" and each.status for each in self.conditions)
 
+    @property
+    def is_valid(self) -> bool:
+        """Whether it is served, or leaves its port to ListenerSets."""
+        is_left = self.listener.opens_no_port and self.owner is self.gateway
+        return self.is_served or (is_left and not self.is_in_conflict)
+
     @cached_property
     def name(self) -> str:
         """The name of Istio's Gateway for this listener.
@@ -176,13 +182,18 @@ class ListenerBinder(NamedTuple):
                 wrong.append(found)
         if validation is not None:
             wrong += self._wrong_roots(validation)
+        programmed = _PROGRAMMED
+        if listener.opens_no_port:
+            accepted, programmed = self._without_tls(accepted)
         if not usual:
             message = f"the protocol {listener.protocol} is not supported here"
             accepted = Condition("Accepted", False, "UnsupportedProtocol", message)
         is_served = (
-            accepted.status and not conflict.status and not any(each.is_final for each in wrong)
+            accepted.status
+            and not listener.opens_no_port
+            and not conflict.status
+            and not any(each.is_final for each in wrong)
         )
-        lacks = any(each.reason in _LACKING for each in wrong)
         return BoundListener(
             gateway=self.gateway,
             owner=self.item,
@@ -198,10 +209,25 @@ class ListenerBinder(NamedTuple):
                 accepted,
                 conflict,
                 _resolved(wrong),
-                _PROGRAMMED if is_served and not lacks else _NOT_PROGRAMMED,
+                programmed if _may_be_programmed(accepted, conflict, wrong) else _NOT_PROGRAMMED,
             ),
             is_served=is_served,
         )
+
+    def _without_tls(self, accepted: Condition) -> tuple[Condition, Condition]:
+        """Return whether a listener of HTTPS without tls is accepted, and programmed, as in Istio.
+
+        In a Gateway that allows ListenerSets it has the port for theirs.
+        """
+        message = "a listener of HTTPS without tls opens no port: give it tls with certificateRefs"
+        if self.item is not self.gateway:
+            refused = Condition("Accepted", False, "UnsupportedProtocol", message)
+            return refused if accepted.status else accepted, _NOT_PROGRAMMED
+        spec = self.gateway.spec
+        if isinstance(spec, GatewaySpec) and spec.allowed_listeners is not None:
+            return accepted, _PROGRAMMED
+        message = f"{message}, or allow ListenerSets that have the port (allowedListeners)"
+        return accepted, Condition("Programmed", False, "Invalid", message)
 
     def _client_validation(self, listener: Listener) -> ClientValidation | None:
         """Return how the Gateway's own tls has clients of an HTTPS listener validated."""
@@ -254,6 +280,11 @@ class ListenerBinder(NamedTuple):
 _LACKING = ("RefNotPermitted", "InvalidCertificateRef", "InvalidCACertificateRef")
 _PROGRAMMED = Condition("Programmed", True, "Programmed")
 _NOT_PROGRAMMED = Condition("Programmed", False, "Invalid")
+
+
+def _may_be_programmed(accepted: Condition, conflict: Condition, wrong: Sequence[_Wrong]) -> bool:
+    is_wrong = any(each.is_final or each.reason in _LACKING for each in wrong)
+    return accepted.status and not conflict.status and not is_wrong
 
 
 def _resolved(wrong: Sequence[_Wrong]) -> Condition:

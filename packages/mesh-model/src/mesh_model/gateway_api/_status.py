@@ -103,7 +103,7 @@ def _attached_routes(
 def _gateway_status(
     item: ConfigObject, listeners: Sequence[BoundListener], attached: Mapping[str, int]
 ) -> ObjectStatus:
-    good = [each for each in listeners if each.is_served]
+    good = [each for each in listeners if each.is_valid]
     accepted = Condition("Accepted", True, "Accepted")
     if not good:
         message = "no listener can be served"

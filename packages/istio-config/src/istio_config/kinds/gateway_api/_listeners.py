@@ -129,6 +129,11 @@ class Listener(SpecFields, frozen=True):
             return False
         return self.tls is None or self.tls.mode is not TlsMode.PASSTHROUGH
 
+    @property
+    def opens_no_port(self) -> bool:
+        """Whether it is of HTTPS and says nothing of TLS, so that it has no certificate to show."""
+        return self.protocol == HTTPS and self.tls is None
+
 
 _MOST_CERTIFICATES = 64
 _PROTOCOL = re.compile(
@@ -217,8 +222,9 @@ def _listener_warnings(listener: Listener, path: FieldPath) -> Iterator[Finding]
 def _tls_mistakes(listener: Listener, path: FieldPath) -> Iterator[Finding]:
     tls, protocol = listener.tls, listener.protocol
     if tls is None:
-        if protocol in (HTTPS, TLS):
-            yield path, f"a {protocol} listener needs tls with its certificateRefs"
+        # Kubernetes refuses it of TLS alone; one of HTTPS may leave its port to ListenerSets.
+        if protocol == TLS:
+            yield path, "a TLS listener needs tls, with the mode Passthrough or Terminate"
         return
     here = (*path, "tls")
     if protocol in (HTTP, TCP, UDP):
