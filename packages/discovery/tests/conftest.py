@@ -19,7 +19,7 @@ from xds_server import Admission, Node, Peer, UnixListener, XdsServer, serving, 
 
 sys.path.extend(
     str(Path(__file__).parents[2] / each / "tests" / "support")
-    for each in ("istio-config", "mesh-model", "envoy-config", "discovery")
+    for each in ("istio-config", "mesh-model", "envoy-config", "mesh-findings", "discovery")
 )
 
 from capturing import CaptureLab, capture_lab, why_not

@@ -11,17 +11,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from envoy_config.advice import advise_on
-from envoy_config.reachability import (
-    Reference,
-    Sort,
-    Undecided,
-    empty_subsets,
-    missing_subsets,
-    references,
-    review,
-    selections_of_nothing,
-)
 from istio_config import ConfigObject, FileContent, read_content, whole_of
 from istio_config.kinds.mesh_config import InterceptionMode
 from istio_config.manifests import manifest_of, review_manifests
@@ -30,6 +19,17 @@ from mesh_discovery._config_error import ConfigError
 from mesh_discovery.sources.files._first_load import first_reading
 from mesh_discovery.sources.files._loader import ConfigLoader
 from mesh_filewatch import read_bytes
+from mesh_findings import (
+    Reference,
+    Sort,
+    Undecided,
+    advise_on,
+    empty_subsets,
+    missing_subsets,
+    references,
+    review,
+    selections_of_nothing,
+)
 from mesh_model import (
     NO_WORKLOAD_RULES,
     Facts,

@@ -10,11 +10,11 @@ from typing import Any
 
 from envoy.config.route.v3.route_pb2 import RouteConfiguration
 
-from envoy_config import Proxy, PushContext, left_out_problems
-from envoy_config.reachability import review
+from envoy_config import Proxy, PushContext
 from headless_services import HTTP, TCP
 from mesh_configfile import Problem
 from mesh_discovery import ConfigLoader
+from mesh_findings import left_out_problems, review
 from mesh_model import Facts, MeshModel, build_model
 from mesh_protos.nds_pb2 import NameTable
 from proxies import proxy_of

@@ -7,8 +7,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from documents import document
-from envoy_config.reachability import review
 from mesh_discovery import ConfigLoader
+from mesh_findings import review
 from mesh_model import Facts, build_model
 from pushed_meshes import StrictMesh, router, service, sidecar
 

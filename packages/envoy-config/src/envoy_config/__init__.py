@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from envoy_config.plan._proxy import NodeError, NotServedError, Proxy, as_stranger, parse_proxy
     from envoy_config.plan._workload import workload_of
     from envoy_config.plan.extensions._extensions import has_pull_secrets
-    from envoy_config.plan.gateway._unused import left_out_problems
 
 __all__ = [
     # What a change can touch.
@@ -28,7 +27,6 @@ __all__ = [
     "accounts_in",
     "as_stranger",
     "has_pull_secrets",
-    "left_out_problems",
     "parse_outbound_cluster",
     "parse_proxy",
     "workload_of",
@@ -43,7 +41,6 @@ _LOADED_WHEN_USED = {
     "accounts_in": "_accounts",
     "as_stranger": "plan._proxy",
     "has_pull_secrets": "plan.extensions._extensions",
-    "left_out_problems": "plan.gateway._unused",
     "parse_outbound_cluster": "plan._envoy_names",
     "parse_proxy": "plan._proxy",
     "workload_of": "plan._workload",

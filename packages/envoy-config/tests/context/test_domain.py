@@ -5,7 +5,6 @@ from collections.abc import Callable
 import pytest
 
 from envoy_config import Proxy, PushContext
-from envoy_config.reachability import review
 from mesh_model import MeshModel
 from proxies import proxy_of
 from short_names import DOMAIN, MESH
@@ -27,16 +26,3 @@ def test_routes_and_rules_of_short_names_have_an_effect(model_of: Build, *, stri
     assert f"outbound|80|v1|{HOST}" in clusters
     (routes,) = context.routes(proxy, frozenset({"80"})).resources
     assert f"outbound|80|v1|{HOST}".encode() in routes.body
-
-
-@pytest.mark.parametrize("strict", [False, True])
-def test_a_destination_that_is_missing_is_reported_with_the_domain(
-    model_of: Build, *, strict: bool
-) -> None:
-    text = MESH.replace("{host: reviews, subset: v1}", "{host: ratings}")
-    reported = [
-        each.message
-        for each in review(model_of(text, domain=DOMAIN, strict_namespaces=strict)).problems
-    ]
-    assert len(reported) == 1
-    assert f"there is no service ratings.a.svc.{DOMAIN}:" in reported[0]

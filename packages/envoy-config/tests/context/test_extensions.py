@@ -14,7 +14,6 @@ from envoy_config.changes import TOUCHES, Part, difference
 from envoy_config.context._context import PushContext
 from envoy_config.plan._proxy import Proxy, as_stranger
 from envoy_config.plan.extensions._extensions import extensions_of, has_pull_secrets
-from envoy_config.reachability import review
 from mesh_model import MeshModel
 from proxies import proxy, proxyless
 
@@ -209,19 +208,6 @@ def test_extensions_of_both_kinds_have_one_order(model_of: Build) -> None:
         "fifth",
         "last",
     ]
-
-
-def test_a_module_whose_secret_is_missing_is_reported(model_of: Build) -> None:
-    def reported(*documents: str) -> list[str]:
-        return [str(each) for each in review(model_of(*documents)).problems]
-
-    (said,) = reported(plugin(PULLED))
-    assert "spec.imagePullSecret: there is no Secret registry of type kubernetes.io/docker" in said
-    assert said.endswith("the module is not pulled, and traffic is refused")
-    (said,) = reported(plugin(PULLED + ", failStrategy: FAIL_OPEN"), docker("other"))
-    assert said.endswith("traffic passes without it")
-    assert reported(plugin(PULLED), docker()) == []
-    assert reported(plugin("url: 'https://a.example/p', imagePullSecret: registry")) == []
 
 
 def test_what_changes_of_a_module_is_pushed_with_its_listeners_and_its_secret_alone(

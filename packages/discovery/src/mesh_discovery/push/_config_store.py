@@ -5,13 +5,12 @@ import time
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 
-from envoy_config.advice import Advice, advise
 from envoy_config.changes import difference
-from envoy_config.reachability import Findings, Unmatched, review, unmatched
 from mesh_configfile import Problem
 from mesh_discovery._limited_lines import first_of
 from mesh_discovery._metrics import Metrics
 from mesh_discovery.push._served_context import ServedContext
+from mesh_findings import Advice, Findings, Unmatched, advise, review, unmatched
 from mesh_model import Facts, MeshModel, build_model
 from xds_server import PushRequest
 

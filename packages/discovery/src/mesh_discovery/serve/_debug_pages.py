@@ -7,8 +7,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from envoy_config import NodeError, Proxy, as_stranger, left_out_problems, parse_proxy
-from envoy_config.reachability import places_taken, reached_by_http_proxy
+from envoy_config import NodeError, Proxy, as_stranger, parse_proxy
 from istio_config.kinds.kubernetes import SecretFields
 from istio_config.kinds.mesh_config import InterceptionMode
 from mesh_configfile import Duration, Problem
@@ -29,6 +28,7 @@ from mesh_discovery.serve._status import (
 )
 from mesh_discovery.sources._reading import WrongFile
 from mesh_discovery.sources._source import ObjectSource
+from mesh_findings import left_out_problems, places_taken, reached_by_http_proxy
 from mesh_listening import out_of_files
 from mesh_model import ObjectStatus
 from mesh_protos import type_urls

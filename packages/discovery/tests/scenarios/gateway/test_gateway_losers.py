@@ -1,7 +1,7 @@
 """Of VirtualServices of one host at a Gateway, those that are reported get no request."""
 
-from envoy_config.reachability import review
 from gateway_documents import gateway, server, virtual_service
+from mesh_findings import review
 from scenarios import Scene
 
 ROUTES = (("/api", 201), ("/api/v1", 202), ("/", 203), ("/", 204))

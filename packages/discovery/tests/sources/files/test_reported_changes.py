@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from envoy_config.reachability import Findings, review
 from mesh_discovery import ConfigError, ConfigLoader
 from mesh_discovery.sources.files._first_load import first_reading
+from mesh_findings import Findings, review
 from mesh_model import Facts, MeshModel, build_model
 
 Entries = Iterable[tuple[str, str]]

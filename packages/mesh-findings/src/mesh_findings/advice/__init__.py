@@ -1,0 +1,1 @@
+"""Finds what is served as it is configured, and has another effect than people expect."""

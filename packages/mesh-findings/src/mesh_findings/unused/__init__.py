@@ -1,0 +1,1 @@
+"""Objects, or parts of them, without effect, by the sort of object."""
