@@ -8,13 +8,12 @@ from istio_config.kinds.destination_rule import DESTINATION_RULE
 from istio_config.kinds.envoy_filter import ENVOY_FILTER
 from istio_config.kinds.gateway import GATEWAY
 from istio_config.kinds.gateway_api import GATEWAY_API_KINDS
+from istio_config.kinds.ingress import INGRESS, INGRESS_CLASS
 from istio_config.kinds.kind import Kind
 from istio_config.kinds.kubernetes import (
     CONFIG_MAP,
     ENDPOINT_SLICE,
     ENDPOINTS,
-    INGRESS,
-    INGRESS_CLASS,
     KUBERNETES_SERVICE,
     NAMESPACE,
     NODE,

@@ -4,13 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from istio_config import ConfigObject
-from istio_config.kinds.gateway_api import (
-    From,
-    LabelSelector,
-    Operator,
-    ParentReference,
-    Requirement,
-)
+from istio_config.kinds.gateway_api import ParentReference
+from istio_config.kinds.gateway_api.listeners import From, LabelSelector, Operator, Requirement
 from istio_config.kinds.kubernetes import HOSTS
 from mesh_model._visibility import foreign_host
 from mesh_model.gateway_api._conditions import Condition

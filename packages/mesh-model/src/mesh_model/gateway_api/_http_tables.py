@@ -5,7 +5,7 @@ from functools import partial
 from typing import NamedTuple
 
 from istio_config import ConfigObject
-from istio_config.kinds.gateway_api import HTTP
+from istio_config.kinds.gateway_api.listeners import HTTP
 from istio_config.kinds.virtual_service import (
     HttpDirectResponse,
     HttpMatch,

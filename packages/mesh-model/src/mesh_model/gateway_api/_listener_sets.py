@@ -4,7 +4,8 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from istio_config import ConfigObject
-from istio_config.kinds.gateway_api import From, GatewaySpec, ListenerSetSpec
+from istio_config.kinds.gateway_api import GatewaySpec, ListenerSetSpec
+from istio_config.kinds.gateway_api.listeners import From
 from mesh_model._visibility import foreign_host
 from mesh_model.gateway_api._attachment import selects
 from mesh_model.gateway_api._conditions import Condition

@@ -9,18 +9,15 @@ from istio_config import ConfigObject
 from istio_config.kinds.gateway import CIPHERS, Server, ServerPort, ServerTlsSettings
 from istio_config.kinds.gateway import GatewaySpec as ServersSpec
 from istio_config.kinds.gateway import TlsMode as ServerTlsMode
-from istio_config.kinds.gateway_api import (
-    GROUP,
+from istio_config.kinds.gateway_api import GROUP, ClientValidation, GatewaySpec, ValidationMode
+from istio_config.kinds.gateway_api.listeners import (
     HTTP,
     HTTPS,
     ISTIO_SIMPLE,
     TCP,
     TLS,
     TLS_TERMINATE_MODE,
-    ClientValidation,
-    GatewaySpec,
     Listener,
-    ValidationMode,
     cipher_suites,
 )
 from mesh_model._gateways import OF_SERVICES, OWN_NAMESPACE

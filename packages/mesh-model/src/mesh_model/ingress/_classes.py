@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from istio_config import ConfigObject
-from istio_config.kinds.kubernetes import CLASS_ANNOTATION, INGRESS_CONTROLLER, IngressSpec
+from istio_config.kinds.ingress import CLASS_ANNOTATION, INGRESS_CONTROLLER, IngressSpec
 from istio_config.kinds.mesh_config import IngressControllerMode, MeshConfigSpec
 from mesh_configfile import FieldPath
 

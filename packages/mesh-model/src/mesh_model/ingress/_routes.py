@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from istio_config import ConfigObject
-from istio_config.kinds.kubernetes import (
+from istio_config.kinds.ingress import (
     EVERY_PATH,
     IngressPath,
     IngressRule,

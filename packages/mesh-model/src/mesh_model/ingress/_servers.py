@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from istio_config import ConfigObject
 from istio_config.kinds.gateway import GatewaySpec, Server, ServerPort, ServerTlsSettings, TlsMode
-from istio_config.kinds.kubernetes import IngressSpec
+from istio_config.kinds.ingress import IngressSpec
 from mesh_configfile import Problem
 from mesh_model._visibility import HostOwners, foreign_host
 from mesh_model.ingress._classes import IngressSettings

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from istio_config import ConfigObject, Snapshot
-from istio_config.kinds.kubernetes import INGRESS, INGRESS_CLASS, IngressClassSpec, IngressSpec
+from istio_config.kinds.ingress import INGRESS, INGRESS_CLASS, IngressClassSpec, IngressSpec
 from mesh_configfile import Problem
 from mesh_model._services import Service
 from mesh_model._visibility import HostOwners

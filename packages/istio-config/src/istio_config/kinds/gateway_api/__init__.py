@@ -1,4 +1,7 @@
-"""The Kubernetes Gateway API: gateways, the routes that attach to them, grants of references."""
+"""The Kubernetes Gateway API: gateways, the routes that attach to them, grants of references.
+
+Listeners, of Gateways and ListenerSets, are in `listeners`.
+"""
 
 from typing import Any
 
@@ -49,20 +52,6 @@ from istio_config.kinds.gateway_api._http_route import (
     PathType,
 )
 from istio_config.kinds.gateway_api._listener_set import LISTENER_SET, ListenerSetSpec
-from istio_config.kinds.gateway_api._listeners import (
-    HTTP,
-    HTTPS,
-    ISTIO_SIMPLE,
-    TCP,
-    TLS,
-    TLS_TERMINATE_MODE,
-    From,
-    LabelSelector,
-    Listener,
-    Operator,
-    Requirement,
-    cipher_suites,
-)
 from istio_config.kinds.gateway_api._names import GROUP, seconds
 from istio_config.kinds.gateway_api._reference_grant import REFERENCE_GRANT, ReferenceGrantSpec
 from istio_config.kinds.gateway_api._references import (
@@ -96,7 +85,6 @@ __all__ = [
     "ClientValidation",
     "Cors",
     "DEFAULT_CLASS",
-    "From",
     "GATEWAY",
     "GATEWAY_API_KINDS",
     "GROUP",
@@ -107,8 +95,6 @@ __all__ = [
     "GrpcMatch",
     "GrpcRouteSpec",
     "GrpcRule",
-    "HTTP",
-    "HTTPS",
     "HeaderFilter",
     "HttpBackend",
     "HttpFilter",
@@ -117,29 +103,20 @@ __all__ = [
     "HttpRule",
     "IGNORED",
     "ISTIO",
-    "ISTIO_SIMPLE",
-    "LabelSelector",
-    "Listener",
     "ListenerSetSpec",
     "LocalReference",
     "MatchType",
     "MethodMatch",
-    "Operator",
     "ParentReference",
     "PathMatch",
     "PathType",
     "PolicyTarget",
     "Redirect",
     "ReferenceGrantSpec",
-    "Requirement",
-    "TCP",
-    "TLS",
-    "TLS_TERMINATE_MODE",
     "TcpRouteSpec",
     "TlsRouteSpec",
     "UrlRewrite",
     "ValidationMode",
     "ValueMatch",
-    "cipher_suites",
     "seconds",
 ]

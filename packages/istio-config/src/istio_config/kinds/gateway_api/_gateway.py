@@ -17,7 +17,8 @@ from istio_config.kinds.gateway_api._gateway_tls import (
     gateway_tls_mistakes,
     gateway_tls_warnings,
 )
-from istio_config.kinds.gateway_api._listeners import (
+from istio_config.kinds.gateway_api._names import GROUP, wrong_hostname
+from istio_config.kinds.gateway_api.listeners import (
     From,
     Listener,
     RouteNamespaces,
@@ -25,7 +26,6 @@ from istio_config.kinds.gateway_api._listeners import (
     listeners_warnings,
     namespace_mistakes,
 )
-from istio_config.kinds.gateway_api._names import GROUP, wrong_hostname
 from istio_config.kinds.kind import Kind
 from istio_config.kinds.metadata import Metadata
 from mesh_configfile.shapes import Finding

@@ -6,12 +6,12 @@ Source: the Gateway API, v1.
 from collections.abc import Iterator
 
 from istio_config.kinds.fields import SpecFields, Text
-from istio_config.kinds.gateway_api._listeners import (
+from istio_config.kinds.gateway_api._names import GROUP, wrong_namespace
+from istio_config.kinds.gateway_api.listeners import (
     Listener,
     listeners_mistakes,
     listeners_warnings,
 )
-from istio_config.kinds.gateway_api._names import GROUP, wrong_namespace
 from istio_config.kinds.kind import Kind
 from istio_config.kinds.metadata import Metadata
 from mesh_configfile.shapes import Finding

@@ -1,4 +1,4 @@
-"""The kinds of Kubernetes that describe services, endpoints, secrets and Ingresses."""
+"""The kinds of Kubernetes that describe services, endpoints and secrets."""
 
 from istio_config.kinds.kubernetes._cluster_objects import ADDRESSES, HOSTS, NAMESPACE, NODE, listed
 from istio_config.kinds.kubernetes._config_map import CONFIG_MAP, ConfigMapFields
@@ -14,23 +14,6 @@ from istio_config.kinds.kubernetes._endpoints import (
     EndpointSliceFields,
     SliceEndpoint,
     TargetReference,
-)
-from istio_config.kinds.kubernetes._ingress import (
-    CLASS_ANNOTATION,
-    INGRESS,
-    INGRESS_CLASS,
-    INGRESS_CONTROLLER,
-    INGRESS_GROUP,
-    IngressClassSpec,
-    IngressRule,
-    IngressSpec,
-    IngressTls,
-)
-from istio_config.kinds.kubernetes._ingress_paths import (
-    EVERY_PATH,
-    IngressPath,
-    PathType,
-    ServiceBackend,
 )
 from istio_config.kinds.kubernetes._kubernetes_fields import KubernetesFields
 from istio_config.kinds.kubernetes._pod import POD, PodSpec, PodStatus
@@ -52,28 +35,17 @@ from istio_config.kinds.kubernetes._service import (
 __all__ = [
     "ADDRESSES",
     "AddressType",
-    "CLASS_ANNOTATION",
     "CONFIG_MAP",
     "Conditions",
     "ConfigMapFields",
     "ENDPOINTS",
     "ENDPOINT_SLICE",
-    "EVERY_PATH",
     "EXPORT_TO",
     "EndpointAddress",
     "EndpointPort",
     "EndpointSliceFields",
     "EndpointsFields",
     "HOSTS",
-    "INGRESS",
-    "INGRESS_CLASS",
-    "INGRESS_CONTROLLER",
-    "INGRESS_GROUP",
-    "IngressClassSpec",
-    "IngressPath",
-    "IngressRule",
-    "IngressSpec",
-    "IngressTls",
     "InternalTrafficPolicy",
     "IpFamily",
     "KUBERNETES_SERVICE",
@@ -84,13 +56,11 @@ __all__ = [
     "NAMESPACE",
     "NODE",
     "POD",
-    "PathType",
     "PodSpec",
     "PodStatus",
     "SECRET",
     "SERVICE_NAME_LABEL",
     "SecretFields",
-    "ServiceBackend",
     "ServiceType",
     "SliceEndpoint",
     "TRAFFIC_DISTRIBUTION",

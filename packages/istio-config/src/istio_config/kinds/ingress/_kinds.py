@@ -9,14 +9,14 @@ from collections.abc import Iterator
 from istio_config.addresses import is_host, is_ip
 from istio_config.kinds.checks import below
 from istio_config.kinds.fields import SpecFields, Text
-from istio_config.kinds.kind import Kind
-from istio_config.kinds.kubernetes._ingress_paths import (
+from istio_config.kinds.ingress._paths import (
     IngressBackend,
     IngressPath,
     backend_mistakes,
     path_mistakes,
     path_warnings,
 )
+from istio_config.kinds.kind import Kind
 from istio_config.kinds.metadata import Metadata
 from mesh_configfile import FieldPath
 from mesh_configfile.shapes import Finding
