@@ -1,0 +1,1 @@
+"""Fixtures are those of mesh-testkit."""
