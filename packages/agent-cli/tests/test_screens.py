@@ -49,6 +49,12 @@ STATUS: Mapping[str, object] = {
     },
     "envoy_certificate": {"serial": "4d1", "matches": False},
     "envoy": {"state": "ready", "pid": 8, "crashes": 1, "last_crash": "killed by SIGSEGV"},
+    "proxy_configs": {
+        "concurrency": 4,
+        "started_with_concurrency": 2,
+        "variables": ["REGION", "TIER"],
+        "variables_count": 5,
+    },
     "xds": {
         "control_plane": "istiod.istio-system.svc:15012",
         "connected": False,

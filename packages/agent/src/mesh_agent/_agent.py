@@ -7,6 +7,7 @@ drained first, while these still answer.
 
 import asyncio
 import logging
+import os
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
@@ -25,6 +26,7 @@ from mesh_agent.dns._dns_server import dns_server
 from mesh_agent.envoy._adaptation import EnvoyAdapter
 from mesh_agent.envoy._listener_changes import ListenerChanges
 from mesh_agent.envoy._restarts import Restarts, obstacle_to_restart
+from mesh_agent.envoy._start_settings import StartDifferences
 from mesh_agent.health._health_reports import health_reports
 from mesh_agent.identity._learned_roots import CONFIGURATION, further_roots
 from mesh_agent.identity._own_certificate import own_certificate
@@ -94,10 +96,11 @@ async def _run_until_stopped(
     listener_changes = ListenerChanges()
     stack.enter_context(listener_changes.reporting_to(envoy))
     adapter = EnvoyAdapter() if config.adapt_to_envoy else None
+    start_differences = StartDifferences(config.start, os.environ)
     relay = await stack.enter_async_context(
         xds_proxy.relaying(
             replace(config.relay, saved=config.state.configuration, quarantine=config.quarantine),
-            interceptors(config, secrets, learned, dns),
+            interceptors(config, secrets, learned, dns, start_differences),
             observer=listener_changes,
             rewriters=tuple(each for each in (wasm, adapter) if each is not None),
             further_roots=further_roots(learned, CONFIGURATION),
@@ -141,6 +144,7 @@ async def _run_until_stopped(
         secrets=secrets,
         learned_roots=learned,
         relay=relay,
+        start_differences=start_differences,
         envoy=envoy,
         dns=dns,
         served=served,

@@ -66,6 +66,7 @@ from mesh_agent.config.table._without_effect import (
 from mesh_agent.dns._dns_config import NamesConfig, names_config
 from mesh_agent.envoy._bootstrap_files import BootstrapFiles, bootstrap_files
 from mesh_agent.envoy._envoy_config import envoy_config
+from mesh_agent.envoy._start_settings import StartSettings, start_settings
 from mesh_agent.health._health_config import HealthCheckConfig, health_check_config
 from mesh_agent.state._state_config import StateConfig, state_config
 from mesh_agent.token_exchange._token_exchange_config import (
@@ -100,6 +101,7 @@ class AgentConfig(msgspec.Struct, frozen=True, kw_only=True):
         the certificate's lifetime makes it necessary.
     names: how the workload's DNS queries are answered; None if they are not.
     trust_updates: whether roots are taken from the configuration stream.
+    start: what ProxyConfigs of the control plane may want otherwise.
     learned_roots: the file that keeps roots learned from the control plane; None to learn none.
     place: where the machine is, and which cloud is asked for it.
     core_files: whether the agent and its Envoy may leave core files, which hold keys.
@@ -134,6 +136,7 @@ class AgentConfig(msgspec.Struct, frozen=True, kw_only=True):
     grpc_bootstrap: Path | None
     grpc_refresh: timedelta | None = None
     trust_updates: bool
+    start: StartSettings
     learned_roots: Path | None
     place: PlaceConfig
     core_files: bool
@@ -242,6 +245,7 @@ def compose_config(
         grpc_bootstrap=grpc_bootstrap,
         grpc_refresh=refresh,
         trust_updates=trust_updates,
+        start=start_settings(settings, proxy, concurrency=envoy.concurrency),
         learned_roots=learned_roots_file(authority, relay) if trust_updates else None,
         status=status,
         place=place,

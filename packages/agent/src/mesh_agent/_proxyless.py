@@ -5,6 +5,7 @@ the agent keeps all three up.
 """
 
 import logging
+import os
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from mesh_agent._stop_deadline import StopBegan, stop_deadline, stop_limit
 from mesh_agent.application._application_life import ApplicationLife, application_life
 from mesh_agent.dns._dns_server import dns_server
 from mesh_agent.envoy._machine_place import machine_place
+from mesh_agent.envoy._start_settings import StartDifferences
 from mesh_agent.health._health_reports import health_reports
 from mesh_agent.identity._learned_roots import CONFIGURATION, further_roots
 from mesh_agent.identity._own_certificate import own_certificate
@@ -77,10 +79,11 @@ async def _run_until_stopped(
         certificate_condition(secrets.certificates, start.certificate_ready)
     )
     dns = await stack.enter_async_context(dns_server(config.names, start.readiness))
+    start_differences = StartDifferences(config.start, os.environ)
     relay = await stack.enter_async_context(
         xds_proxy.relaying(
             config.relay,
-            interceptors(config, secrets, learned, dns),
+            interceptors(config, secrets, learned, dns, start_differences),
             further_roots=further_roots(learned, CONFIGURATION),
             own_certificate=own_certificate(secrets),
         )
@@ -103,6 +106,7 @@ async def _run_until_stopped(
         secrets=secrets,
         learned_roots=learned,
         relay=relay,
+        start_differences=start_differences,
         envoy=None,
         dns=dns,
         served=None,

@@ -62,6 +62,7 @@ def _rows(status: Mapping[str, object], now: datetime) -> Iterator[Row]:
     yield Row("SPIFFE id", text(status, "spiffe_id") or "-")
     yield from _certificate(status, now)
     yield from _envoy(mapping(status, "envoy"))
+    yield _proxy_configs(mapping(status, "proxy_configs"))
     yield from _adaptations(status)
     yield from _control_plane(status, now)
     yield from wasm_rows(mapping(status, "wasm"), now)
@@ -184,6 +185,22 @@ def _envoy(envoy: Mapping[str, object]) -> Iterator[Row]:
     yield Row("bootstrap", text(envoy, "grpc_bootstrap"), below=True)
     yield Row("last crash", text(envoy, "last_crash"), Tone.DOUBTFUL, below=True)
     yield Row("last refusal", text(envoy, "last_refusal"), Tone.DOUBTFUL, below=True)
+
+
+def _proxy_configs(wanted: Mapping[str, object]) -> Row:
+    """The settings that ProxyConfigs have otherwise than the agent was started with."""
+    parts = []
+    if "concurrency" in wanted:
+        has = number(wanted, "started_with_concurrency")
+        parts.append(f"concurrency {number(wanted, 'concurrency')} (it was started with {has})")
+    names = sequence(wanted, "variables")
+    if names:
+        more = number(wanted, "variables_count") - len(names)
+        named = [*map(str, names), *([f"{more} more"] if more > 0 else [])]
+        parts.append(f"other values of {', '.join(named)}")
+    listed = " and ".join(parts)
+    said = f"want {listed}: they act when the agent is started with them" if parts else ""
+    return Row("ProxyConfigs", said, Tone.DOUBTFUL, below=True)
 
 
 def _adaptations(status: Mapping[str, object]) -> Iterator[Row]:

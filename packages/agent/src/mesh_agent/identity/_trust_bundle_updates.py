@@ -4,7 +4,6 @@ import certclient
 import xds_proxy
 from mesh_agent.identity._learned_roots import CONFIGURATION
 from mesh_identity import LearnedRoots
-from mesh_protos import type_urls
 from mesh_protowire import WireError, values_of
 
 _CA_CERTIFICATES_PEM = 34  # of istio.mesh.v1alpha1.ProxyConfig
@@ -16,8 +15,6 @@ class TrustBundleUpdates:
     A new root comes before the certificate authority signs by it, so that every workload trusts it
     in time. When it comes, the agent also asks for a certificate that leads to it.
     """
-
-    type_url = type_urls.PROXY_CONFIG
 
     def __init__(
         self, certificates: certclient.TrustingCertificates, learned: LearnedRoots | None = None

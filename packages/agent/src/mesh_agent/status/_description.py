@@ -43,6 +43,7 @@ async def describe(parts: AgentParts) -> Mapping[str, object]:
         "xds": _describe_xds(config.relay.upstream.address, parts.relay.status),
         "adaptations": [] if parts.adapter is None else parts.adapter.describe(),
         "envoy": await _describe_envoy(parts),
+        "proxy_configs": parts.start_differences.describe(),
         "health_check": {} if parts.health is None else parts.health.describe(),
         "token_exchange": {} if parts.tokens is None else parts.tokens.describe(),
         "wasm": {} if parts.wasm is None else parts.wasm.describe(),

@@ -7,6 +7,7 @@ import msgspec
 import envoy_supervisor
 import xds_proxy
 from mesh_agent._config import AgentConfig
+from mesh_agent.envoy._start_settings import StartDifferences
 from mesh_agent.health._health_reports import HealthReports
 from mesh_agent.identity._served_certificate import ServedCertificate
 from mesh_agent.identity._workload_secrets import ForeignSecrets, OwnSecrets
@@ -41,6 +42,7 @@ class AgentParts(msgspec.Struct, frozen=True, kw_only=True):
     secrets: OwnSecrets | ForeignSecrets
     learned_roots: LearnedRoots | None
     relay: xds_proxy.Relay
+    start_differences: StartDifferences
     envoy: envoy_supervisor.Envoy | None
     dns: "DnsServer | None"
     served: ServedCertificate | None

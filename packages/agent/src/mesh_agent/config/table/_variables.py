@@ -162,7 +162,11 @@ CONFIGURATION = (
         "true, the default: Envoy asks for changes only; false: for all of each type. With a"
         " control plane that serves one of them alone, messages are translated",
     ),
-    Setting("PROXY_CONFIG_XDS_AGENT", HONOURED, "whether roots come from the control plane"),
+    Setting(
+        "PROXY_CONFIG_XDS_AGENT",
+        HONOURED,
+        "whether roots and ProxyConfigs come from the control plane",
+    ),
     Setting(
         "BOOTSTRAP_XDS_AGENT",
         NO_EFFECT,
