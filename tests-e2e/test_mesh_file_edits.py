@@ -6,11 +6,12 @@ import re
 import signal
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -21,6 +22,7 @@ from mesh_testkit import until
 pytestmark = pytest.mark.slow
 
 PROXY_PORT = 15002
+STATUS_PORT = 15020
 STARTED = re.compile(r'process started.*child="([^"]+)".*pid=(\d+)')
 
 BACKEND = f"{{name: backend, ports: [{{port: 8080}}], command: [{sys.executable}, {ECHO}]}}"
@@ -76,6 +78,14 @@ class Edited:
         authority = url.removeprefix("http://").partition("/")[0]
         return Target(host=outbound, port=PROXY_PORT, url=url, authority=authority)
 
+    async def agent_status(self, replica: str) -> Mapping[str, Any]:
+        """Return what a replica's agent says of itself."""
+        where = Target(host=self.address(replica), port=STATUS_PORT, url="/debug/status")
+        status, body = await send(where)
+        assert status == 200
+        found: Mapping[str, Any] = json.loads(body)
+        return found
+
     async def until_in_service(self, *replicas: str) -> None:
         await self.until(lambda: self.in_service() == frozenset(replicas), f"{replicas}")
 
@@ -105,10 +115,10 @@ def text_of(*workloads: str, more: str = "") -> str:
 
 
 @asynccontextmanager
-async def edited(directory: Path, *workloads: str) -> AsyncIterator[Edited]:
+async def edited(directory: Path, *workloads: str, more: str = "") -> AsyncIterator[Edited]:
     """Run `mesh-local up` and stop it, which leaves nothing."""
     file, state = directory / "mesh.yaml", directory / "state"
-    file.write_text(text_of(*workloads))
+    file.write_text(text_of(*workloads, more=more))
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "mesh_local", "up", str(file), "--state-dir", str(state)),
         stdin=asyncio.subprocess.DEVNULL,
@@ -360,3 +370,57 @@ async def test_rules_change_without_a_process_and_a_gateway_follows_the_one_befo
             )
         )
         assert stopped < followed
+
+
+def proxy_config(name: str, spec: str) -> str:
+    return (
+        "{apiVersion: networking.istio.io/v1beta1, kind: ProxyConfig, "
+        f"metadata: {{name: {name}, namespace: default}}, spec: {{{spec}}}}}\n"
+    )
+
+
+async def test_agents_are_started_as_proxy_configs_want_it_and_tell_what_came_later(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "own").mkdir()
+    variables = "environmentVariables: {REGION: north}"
+    all_of = proxy_config("all", f"concurrency: 2, {variables}")
+    more = f"configDir: own\nconfig:\n  - {all_of}"
+
+    async def started_with(mesh: Edited) -> tuple[str, bool]:
+        envoy = Path(f"/proc/{(await mesh.agent_status('caller'))['envoy']['pid']}")
+        words = (envoy / "cmdline").read_text().split("\0")
+        variables = (envoy / "environ").read_text().split("\0")
+        return words[words.index("--concurrency") + 1], "REGION=north" in variables
+
+    async with edited(tmp_path, CALLER, more="configDir: own\n") as mesh:
+        await until((mesh.state / "logs/mesh-local.log").exists, what="the mesh's log")
+        await mesh.until((mesh.state / "config/workloads/caller.yaml").exists, "caller's file")
+        await mesh.until(lambda: mesh.pids("caller agent"), "a first agent")
+
+        mesh.save(CALLER, more=more)
+        await mesh.until(lambda: len(mesh.pids("caller agent")) == 2, "another agent")
+        await mesh.until_in_service("caller")
+        assert await started_with(mesh) == ("2", True)
+        assert (await mesh.agent_status("caller"))["proxy_configs"] == {}
+
+        own = tmp_path / "own" / "own.yaml"
+        own.write_text(
+            proxy_config("own", "selector: {matchLabels: {app: caller}}, concurrency: 3")
+        )
+
+        async def is_told() -> bool:
+            told = (await mesh.agent_status("caller"))["proxy_configs"]
+            return bool(told == {"concurrency": 3, "started_with_concurrency": 2})
+
+        await mesh.until(is_told, "what is wanted otherwise")
+        assert len(mesh.pids("caller agent")) == 2
+        assert await started_with(mesh) == ("2", True)
+        told = (mesh.state / "logs/caller.agent.log").read_text()
+        assert told.count("that the agent was not started with") == 1
+
+        mesh.save(CALLER, more=f"{more}mesh: {{name: other}}\n")
+        await mesh.until(lambda: len(mesh.pids("caller agent")) == 3, "a third agent")
+        await mesh.until_in_service("caller")
+        assert await started_with(mesh) == ("3", True)
+        assert (await mesh.agent_status("caller"))["proxy_configs"] == {}

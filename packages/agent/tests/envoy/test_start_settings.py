@@ -78,7 +78,7 @@ def test_a_difference_is_logged_once_and_once_that_it_is_gone(
 
 def test_many_variables_are_counted_and_some_of_them_named() -> None:
     many = {f"V{index:03}": "x" for index in range(100)} | {"L" * 1000: "x"}
-    told = described(STARTED, response(**many))
+    told = described(STARTED, response(None, **many))
     names = told["variables"]
     assert isinstance(names, list)
     assert (len(names), max(map(len, names)), told["variables_count"]) == (32, 128, 101)

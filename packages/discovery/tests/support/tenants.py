@@ -14,6 +14,7 @@ from envoy_config import Proxy, PushContext
 from headless_services import HTTP, TCP
 from mesh_configfile import Problem
 from mesh_discovery import ConfigLoader
+from mesh_discovery.push._proxy_configs import start_settings
 from mesh_findings import left_out_problems, review
 from mesh_model import Facts, MeshModel, build_model
 from mesh_protos.nds_pb2 import NameTable
@@ -243,4 +244,5 @@ class Teams:
         for resource in context.names(proxy).resources:
             for host_name, info in NameTable.FromString(resource.body).table.items():
                 found[f"name {host_name}"] = info.SerializeToString(deterministic=True)
+        found["settings of its start"] = repr(start_settings(proxy, model)).encode()
         return found

@@ -298,6 +298,19 @@ ATTACKS = {
         (written("telemetry.istio.io/v1", "Telemetry", "{accessLogging: [{disabled: true}]}"),),
         False,
     ),
+    "a ProxyConfig": Attack(
+        (written("networking.istio.io/v1beta1", "ProxyConfig", "{concurrency: 7}"),), False
+    ),
+    "a ProxyConfig for the labels of the shared router": Attack(
+        (
+            written(
+                "networking.istio.io/v1beta1",
+                "ProxyConfig",
+                "{selector: {matchLabels: {istio: ingress}}, concurrency: 7}",
+            ),
+        ),
+        False,
+    ),
     "a Sidecar": Attack((written(NETWORKING, "Sidecar", "{egress: [{hosts: ['~/*']}]}"),), False),
     "an EnvoyFilter": Attack(
         (

@@ -92,6 +92,19 @@ def test_a_field_of_one_workload_concerns_its_processes_alone(
     assert (edit.added, edit.removed, edit.kept) == ((), (), ())
 
 
+def test_proxy_configs_that_changed_have_agents_started_again(parse: Parse) -> None:
+    edit = edit_of(two(parse), two(parse, backend="agentEnv: {PKCS8_KEY: 'true'}"))
+    before = {"backend": 1, "frontend": 1, "gone": 1}
+
+    changed = edit.with_starts(before, {"backend": 2, "frontend": 2, "new": 2})
+
+    assert changed.restarted == {
+        "backend": Restart(fields=("agentEnv", "ProxyConfig"), program=False, agent=True),
+        "frontend": Restart(fields=("ProxyConfig",), program=False, agent=True),
+    }
+    assert edit.with_starts(before, before) == edit
+
+
 def test_a_command_and_the_first_port_are_the_program_s(parse: Parse) -> None:
     other = parse(TWO.format(backend="", mesh="").replace("backend.py", "other.py"))
     assert edit_of(two(parse), other).restarted["backend"] == Restart(

@@ -12,12 +12,14 @@ from rich.console import Console
 
 from mesh_ca import TokenIssuer
 from mesh_local import (
+    Block,
     MeshFile,
     MeshPlan,
     NotReady,
     OnExit,
     StateFolder,
     load_mesh_file,
+    plan_mesh,
     prepared,
 )
 from mesh_local._up import _on_findings_at_start
@@ -280,3 +282,35 @@ async def test_a_file_that_goes_wrong_is_reported_until_it_is_right(file: Path) 
 
 def test_the_example_has_nothing_wrong(plan: MeshPlan) -> None:
     assert not check_mesh(plan).problems
+
+
+def test_proxy_configs_of_the_file_and_of_the_folder_say_how_agents_are_started(
+    file: Path,
+) -> None:
+    def proxy_config(name: str, namespace: str, spec: str) -> str:
+        return (
+            "{apiVersion: networking.istio.io/v1beta1, kind: ProxyConfig, "
+            f"metadata: {{name: {name}, namespace: {namespace}}}, spec: {{{spec}}}}}\n"
+        )
+
+    mesh = proxy_config("mesh", "istio-system", "concurrency: 2, environmentVariables: {A: m}")
+    file.write_text(
+        "workloads: [{name: one, replicas: 2, version: v1}, {name: other, namespace: far}]\n"
+        f"configDir: own\nconfig:\n  - {mesh}"
+    )
+    selector = "selector: {matchLabels: {app: one, version: v1}}"
+    own = file.parent / "own" / "rules.yaml"
+    own.write_text(proxy_config("one", "default", f"{selector}, concurrency: 3"))
+
+    starts = check_mesh(plan_mesh(load_mesh_file(file), Block(number=64))).starts
+
+    variables = (("A", "m"),)
+    assert starts == {
+        "one-1": (3, variables),
+        "one-2": (3, variables),
+        "other": (2, variables),
+    }
+    own.write_text(proxy_config("one", "default", f"{selector}, concurrency: -3"))
+    found = check_mesh(plan_mesh(load_mesh_file(file), Block(number=64)))
+    assert found.problems
+    assert found.starts["one-1"] == (2, variables), "what is refused starts nothing"

@@ -1,3 +1,4 @@
+import json
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -6,6 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from mesh_discovery import StartSettings
 from mesh_local import Block, MeshFile, MeshLocalError, MeshPlan, StateFolder, plan_mesh
 from mesh_local.config._variables import AGENTS_OWN
 from mesh_local.processes._specs import (
@@ -81,6 +83,27 @@ def test_how_early_certificates_are_renewed_is_the_user_s_to_say(plan: MeshPlan)
     environment = {**USER_ENVIRONMENT, "SECRET_GRACE_PERIOD_RATIO": "0.9"}
     agent = agent_process(plan, plan.instances[0], STATE, environment)
     assert agent.environment["SECRET_GRACE_PERIOD_RATIO"] == "0.9"
+
+
+def test_proxy_configs_go_before_our_settings_and_after_variables_of_the_file(
+    plan: MeshPlan,
+) -> None:
+    workload = msgspec.structs.replace(plan.instances[0].workload, agent_env={"TIER": "own"})
+    instance = replace(plan.instances[0], workload=workload)
+    start = StartSettings(0, (("POD_NAME", "other"), ("REGION", "north"), ("TIER", "object")))
+
+    environment = agent_process(plan, instance, STATE, {}, start=start).environment
+
+    config = json.loads(environment["PROXY_CONFIG"])
+    assert (config["concurrency"], config["proxyMetadata"]) == (0, dict(start.variables))
+    # A variable goes before `proxyMetadata`, in the agent.
+    assert environment["TIER"] == "own"
+    assert environment["POD_NAME"] == "backend-1"
+    assert "REGION" not in environment
+    nothing = StartSettings(None, ())
+    assert agent_process(plan, instance, STATE, {}, start=nothing) == agent_process(
+        plan, instance, STATE, {}
+    )
 
 
 def test_a_program_is_given_where_to_listen_and_how_to_call(plan: MeshPlan) -> None:

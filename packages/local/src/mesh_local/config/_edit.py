@@ -29,11 +29,16 @@ CHANGED_SETTINGS = ("name", "mtls")
 """The fields of `mesh` that change while it runs."""
 _NAMING = ("name", "replicas")
 """The fields of a workload by which its replicas come and go."""
+_BY_PROXY_CONFIGS = "ProxyConfig"
+"""In place of a field: what an agent is started with is in objects."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restart:
-    """The processes of a replica that are started again, and the fields for which they are."""
+    """The processes of a replica that are started again, and the fields for which they are.
+
+    fields: of the workload; "ProxyConfig" among them where it is objects that want it.
+    """
 
     fields: tuple[str, ...]
     program: bool
@@ -61,6 +66,19 @@ class Edit:
     def changes_processes(self) -> bool:
         """Whether any process starts or stops."""
         return bool(self.added or self.removed or self.restarted)
+
+    def with_starts(self, before: Mapping[str, object], after: Mapping[str, object]) -> "Edit":
+        """Return the edit with the agents that are started again as ProxyConfigs want it now.
+
+        before, after: how they want the replicas' agents to be started, by name.
+        """
+        restarted = dict(self.restarted)
+        for name, start in after.items():
+            if name in before and before[name] != start:
+                known = restarted.get(name, Restart(fields=(), program=False, agent=True))
+                fields = (*known.fields, _BY_PROXY_CONFIGS)
+                restarted[name] = replace(known, fields=fields, agent=True)
+        return replace(self, restarted=restarted)
 
 
 def edit_of(running: MeshFile, new: MeshFile) -> Edit:

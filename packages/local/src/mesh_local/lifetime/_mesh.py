@@ -120,8 +120,9 @@ async def editable_mesh(
     environ = os.environ if environ is None else environ
     kill_now = kill_now or asyncio.Event()
     issuer = TokenIssuer(state.tokens, JWT_ISSUER)
-    on_findings(all_findings(plan, environ, allow_unsupported=allow_unsupported))
-    wanted = replica_plans(plan, state, environ)
+    findings = all_findings(plan, environ, allow_unsupported=allow_unsupported)
+    on_findings(findings)
+    wanted = replica_plans(plan, state, environ, findings.starts)
     write_everything(plan, state, issuer)
     async with AsyncExitStack() as stack:
         enter = stack.enter_async_context
@@ -156,7 +157,7 @@ async def editable_mesh(
             environ=environ,
             allow_unsupported=allow_unsupported,
         )
-        replicas.begin(wanted.values())
+        replicas.begin(wanted.values(), findings.starts)
         try:
             yield mesh, replicas
         finally:

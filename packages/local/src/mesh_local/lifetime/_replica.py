@@ -9,6 +9,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from mesh_ca import TokenIssuer
 from mesh_lifecycle import in_background
@@ -25,6 +26,9 @@ from mesh_local.state._configuration_files import remove_replica, write_replica
 from mesh_local.state._folder import StateFolder
 from mesh_local.state._istio import instance_labels
 from mesh_local.state._writing import remove_agent_files, write_agent_files
+
+if TYPE_CHECKING:
+    from mesh_discovery import StartSettings
 
 log = logging.getLogger("mesh_local")
 
@@ -51,15 +55,23 @@ class ReplicaPlan:
 
 
 def replica_plans(
-    plan: MeshPlan, state: StateFolder, environ: Mapping[str, str]
+    plan: MeshPlan,
+    state: StateFolder,
+    environ: Mapping[str, str],
+    starts: "Mapping[str, StartSettings]",
 ) -> dict[str, ReplicaPlan]:
-    """Return what each replica is to be, by name; raises `ConfigurationError` without a program."""
+    """Return what each replica is to be, by name; raises `ConfigurationError` without a program.
+
+    starts: how ProxyConfigs want the agents to be started, by the replicas' names.
+    """
     found, problems = dict[str, ReplicaPlan](), dict[str, None]()
     for instance in plan.instances:
         try:
             found[instance.name] = ReplicaPlan(
                 instance=instance,
-                agent=agent_process(plan, instance, state, environ),
+                agent=agent_process(
+                    plan, instance, state, environ, start=starts.get(instance.name)
+                ),
                 labels=instance_labels(instance),
                 program=app_process(plan, instance, state, environ),
             )

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from mesh_local._errors import AddressError, ConfigurationError, StateError
 from mesh_local.config._addresses import Endpoint, is_free
@@ -16,12 +17,15 @@ from mesh_local.config._plan import (
     plan_mesh,
 )
 from mesh_local.lifetime._replica import Replica, ReplicaPlan, Surroundings, replica_plans
-from mesh_local.observation._findings import mistakes_in_mesh_file
+from mesh_local.observation._findings import check_edit
 from mesh_local.state._configuration_files import (
     configuration_files,
     link_user_folder,
     update_files,
 )
+
+if TYPE_CHECKING:
+    from mesh_discovery import StartSettings
 
 log = logging.getLogger("mesh_local")
 
@@ -43,9 +47,14 @@ class Replicas:
         self._environ = environ
         self._allow_unsupported = allow_unsupported
         self._replicas: dict[str, Replica] = {}
+        self._starts: Mapping[str, StartSettings] = {}
 
-    def begin(self, plans: Iterable[ReplicaPlan]) -> None:
-        """Begin the replicas that the mesh starts with, whose files are written."""
+    def begin(self, plans: Iterable[ReplicaPlan], starts: "Mapping[str, StartSettings]") -> None:
+        """Begin the replicas that the mesh starts with, whose files are written.
+
+        starts: how ProxyConfigs have their agents started.
+        """
+        self._starts = starts
         for each in plans:
             self._begin(each, in_service=True)
         self._show()
@@ -59,17 +68,19 @@ class Replicas:
         """
         edit = edit_of(self._mesh.plan.file, file)
         plan = self._plan(edit.file)
-        wanted = replica_plans(plan, self._mesh.state, self._environ)
         self._refuse_busy(plan)
-        mistakes = await asyncio.to_thread(
-            mistakes_in_mesh_file,
+        found = await asyncio.to_thread(
+            check_edit,
             plan,
             running=self._mesh.plan.file,
             allow_unsupported=self._allow_unsupported,
         )
-        if mistakes:
-            raise ConfigurationError("\n".join(mistakes))
+        if found.problems:
+            raise ConfigurationError("\n".join(found.problems))
+        wanted = replica_plans(plan, self._mesh.state, self._environ, found.starts)
+        edit = edit.with_starts(self._starts, found.starts)
         self._become(plan, wanted)
+        self._starts = found.starts
         return edit
 
     def _plan(self, file: MeshFile) -> MeshPlan:

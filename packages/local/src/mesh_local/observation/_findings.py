@@ -7,11 +7,17 @@ link. Its findings name the generated files; they are shown with the user's file
 import json
 import re
 import tempfile
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from mesh_discovery import StatusDocument, check_configuration, status_notes, status_problems
+from mesh_discovery import (
+    StartSettings,
+    StatusDocument,
+    check_configuration,
+    status_notes,
+    status_problems,
+)
 from mesh_local._errors import NoAnswer
 from mesh_local.config import _plan as ports
 from mesh_local.config._mesh_file import MeshFile
@@ -27,6 +33,7 @@ from mesh_local.state._configuration_files import (
     service_file,
     write_configuration,
 )
+from mesh_local.state._istio import instance_labels
 
 MESH_CONFIG = "mesh-config.yaml"
 _GENERATED = (WORKLOADS, SERVICES, FROM_MESH_FILE)
@@ -42,6 +49,7 @@ class Findings:
     missing: those of `unreachable` where a rule names something that is not there.
     notes: configuration that is accepted and has no effect.
     warnings: configuration that has an effect which is probably not meant.
+    starts: how ProxyConfigs want each replica's agent to be started, by its name.
     """
 
     problems: tuple[str, ...] = ()
@@ -49,6 +57,7 @@ class Findings:
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
+    starts: Mapping[str, StartSettings] = field(default_factory=dict)
 
 
 class Places:
@@ -126,22 +135,25 @@ def check_mesh(plan: MeshPlan, *, allow_unsupported: bool = False) -> Findings:
             notes=texts(checked.notes),
             warnings=texts(checked.warnings),
             missing=texts(checked.missing),
+            starts={
+                each.name: checked.start_settings(each.workload.namespace, instance_labels(each))
+                for each in plan.instances
+            },
         )
 
 
-def mistakes_in_mesh_file(
-    plan: MeshPlan, *, running: MeshFile, allow_unsupported: bool
-) -> tuple[str, ...]:
-    """Return the mistakes that an edit of the mesh file would bring.
+def check_edit(plan: MeshPlan, *, running: MeshFile, allow_unsupported: bool) -> Findings:
+    """Return what an edit of the mesh file would bring, as `check_mesh` does.
 
     running: what it is an edit of. Mistakes in a folder that it names already are not the edit's:
     the control plane keeps the last good content of those files, and tells of them.
     """
-    problems = check_mesh(plan, allow_unsupported=allow_unsupported).problems
+    found = check_mesh(plan, allow_unsupported=allow_unsupported)
     folder = plan.file.config_dir
     if folder is None or folder != running.config_dir:
-        return problems
-    return tuple(each for each in problems if not each.startswith(f"{_shown(folder)}/"))
+        return found
+    own = (each for each in found.problems if not each.startswith(f"{_shown(folder)}/"))
+    return replace(found, problems=tuple(own))
 
 
 async def fetch_findings(plan: MeshPlan, places: Places) -> tuple[str, ...] | None:

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mesh_listening import LONGEST_SOCKET_PATH_BYTES
 from mesh_local._errors import MeshLocalError
@@ -23,6 +24,9 @@ from mesh_local.config._shapes import Workload
 from mesh_local.state._folder import ENVOY_FILES, StateFolder
 from mesh_local.state._istio import ROOT_NAMESPACE
 from mesh_local.state._tokens import JWT_AUDIENCE, JWT_ISSUER
+
+if TYPE_CHECKING:
+    from mesh_discovery import StartSettings
 
 _PASSED_ON = (
     "ENVOY_PATH",
@@ -112,20 +116,32 @@ def control_plane_process(
 
 
 def agent_process(
-    plan: MeshPlan, instance: Instance, state: StateFolder, environ: Mapping[str, str]
+    plan: MeshPlan,
+    instance: Instance,
+    state: StateFolder,
+    environ: Mapping[str, str],
+    *,
+    start: "StartSettings | None" = None,
 ) -> ProcessSpec:
     """Return a workload's agent, which starts its Envoy; it runs in a directory of its own.
+
+    start: the settings in ProxyConfigs, which go into PROXY_CONFIG as an injector writes them: the
+    variables of the agent's own, and those of the mesh file, go before them.
 
     Raises `MeshLocalError` if a proxyless program could not connect to it there.
     """
     addresses = instance.addresses
     drain = plan.file.drain.total_seconds()
-    proxy_config = {
+    proxy_config: dict[str, object] = {
         "discoveryAddress": plan.discovery_address,
         "interceptionMode": "NONE",
         "concurrency": 1,
         "terminationDrainDuration": f"{drain:g}s",
     }
+    if start is not None and start.concurrency is not None:
+        proxy_config["concurrency"] = start.concurrency
+    if start is not None and start.variables:
+        proxy_config["proxyMetadata"] = dict(start.variables)
     further = {}
     gateway = instance.workload.gateway
     if gateway is not None:
