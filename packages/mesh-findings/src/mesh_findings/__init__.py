@@ -6,7 +6,9 @@ not meant. Each finding has the file and line of its object.
 """
 
 from mesh_findings.advice._advice import Advice, advise, advise_on
+from mesh_findings.reachability._empty_subsets import empty_subsets, selected_pods
 from mesh_findings.reachability._findings import Findings, review
+from mesh_findings.reachability._labels import NO_PODS, Pods, same_labels
 from mesh_findings.reachability._references import (
     Reference,
     Sort,
@@ -17,12 +19,7 @@ from mesh_findings.reachability._references import (
 )
 from mesh_findings.reachability._services import places_taken, reached_by_http_proxy
 from mesh_findings.reachability._unmatched_labels import (
-    NO_PODS,
-    Pods,
     Unmatched,
-    empty_subsets,
-    same_labels,
-    selected_pods,
     selections_of_nothing,
     unmatched,
 )

@@ -2,8 +2,11 @@
 
 import gc
 import weakref
+from collections.abc import Iterable
+from types import ModuleType
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,11 +17,14 @@ from istio_config.kinds.gateway import GATEWAY
 from istio_config.kinds.kind import Kind
 from istio_config.kinds.kubernetes import ADDRESSES, NAMESPACE
 from istio_config.kinds.kubernetes import HOSTS as GIVEN
+from istio_config.kinds.request_authentication import REQUEST_AUTHENTICATION
 from istio_config.kinds.service_entry import SERVICE_ENTRY
 from istio_config.kinds.sidecar import SIDECAR
 from istio_config.kinds.telemetry import TELEMETRY
 from istio_config.kinds.virtual_service import VIRTUAL_SERVICE
-from mesh_findings import Findings, advise, review
+from mesh_findings import Findings, Unmatched, advise, review, unmatched
+from mesh_findings.advice import _advice
+from mesh_findings.reachability import _unmatched_labels
 from mesh_model import Facts, MeshModel, build_model
 from mesh_objects import object_of
 
@@ -34,6 +40,7 @@ KINDS: tuple[Kind[Any], ...] = (
     SIDECAR,
     NAMESPACE,
     AUTHORIZATION_POLICY,
+    REQUEST_AUTHENTICATION,
     TELEMETRY,
 )
 NAMES = {
@@ -44,6 +51,7 @@ NAMES = {
     SIDECAR.name: "kl",
     NAMESPACE.name: NAMESPACES,
     AUTHORIZATION_POLICY.name: "c",
+    REQUEST_AUTHENTICATION.name: "f",
     TELEMETRY.name: "tu",
 }
 
@@ -107,6 +115,7 @@ matches = some(
             {"gateways": ["mesh"]},
             {"uri": {}},
             {"uri": {"prefix": "/a"}},
+            {"headers": {"@request.auth.claims.group": {"exact": "x"}}},
         ]
     )
 )
@@ -153,6 +162,10 @@ SPECS: dict[str, st.SearchStrategy[dict[str, Any]]] = {
     SIDECAR.name: sidecars,
     AUTHORIZATION_POLICY.name: st.just(
         {"action": "CUSTOM", "provider": {"name": "none"}, "rules": [{}]}
+    ),
+    REQUEST_AUTHENTICATION.name: st.fixed_dictionaries(
+        {"jwtRules": st.just([{"issuer": "a", "jwksUri": "https://a.example/keys"}])},
+        optional={"selector": st.builds(lambda labels: {"matchLabels": labels}, chosen)},
     ),
     TELEMETRY.name: st.fixed_dictionaries(
         {"accessLogging": st.just([{"providers": [{"name": "none"}]}])},
@@ -257,14 +270,17 @@ def test_edits_give_what_a_findings_from_the_beginning_gives(
         mesh.edit("put", item)
     model = mesh.model()
     findings, advice = review(model), advise(mesh.snapshot, model)
+    labels = unmatched(mesh.snapshot, model)
     for batch in batches:
         for action, item in batch:
             mesh.edit(action, item)
         before, findings = findings, review(mesh.model(), findings)
         advice = advise(mesh.snapshot, findings.model, advice)
+        labels = unmatched(mesh.snapshot, findings.model, labels)
         whole = mesh.model_of_all()
         fresh = review(whole)
         assert advice.warnings == advise(mesh.snapshot, whole).warnings
+        assert labels.warnings == unmatched(mesh.snapshot, whole).warnings
         assert findings.problems == fresh.problems
         assert findings.warnings == fresh.warnings
         assert (findings.problems == before.problems) or findings.parts is not before.parts
@@ -372,3 +388,72 @@ def _entry(namespace: str) -> ConfigObject:
         "ports": PORTS[:1],
     }
     return object_of(SERVICE_ENTRY, "x", spec, namespace=namespace)
+
+
+def test_an_edited_route_has_no_other_looked_at_for_its_claims_ports_and_subsets(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    mesh = Mesh()
+    mesh.edit("put", SERVICE)
+    routes = {
+        name: {
+            "hosts": ["s.example"],
+            "http": [{"route": [{"destination": {"host": "s.example", "subset": name}}]}],
+        }
+        for name in "mn"
+    }
+    for name, spec in routes.items():
+        mesh.edit("put", object_of(VIRTUAL_SERVICE, name, spec))
+    model = mesh.model()
+    advice, labels = advise(mesh.snapshot, model), unmatched(mesh.snapshot, model)
+    mesh.edit("put", object_of(VIRTUAL_SERVICE, "m", {**routes["m"], "exportTo": ["."]}))
+    model = mesh.model()
+
+    looked_at: list[str] = []
+
+    def noting(module: ModuleType, name: str) -> None:
+        found = getattr(module, name)
+
+        def noted(items: Iterable[ConfigObject], *rest: object) -> object:
+            items = tuple(items)
+            looked_at.extend(each.name for each in items)
+            return found(items, *rest)
+
+        monkeypatch.setattr(module, name, noted)
+
+    noting(_unmatched_labels, "empty_subsets_of")
+    noting(_advice, "written")
+    unmatched(mesh.snapshot, model, labels)
+    assert looked_at == ["m"]
+    advise(mesh.snapshot, model, advice)
+    assert set(looked_at) == {"m"}
+
+
+def test_a_subset_that_its_rule_gives_other_labels_is_looked_at_again() -> None:
+    mesh = Mesh()
+    port = {"number": 80, "name": "http", "protocol": "HTTP"}
+    service = {"hosts": ["s.example"], "resolution": "STATIC", "ports": [port]}
+    for item in (
+        object_of(SERVICE_ENTRY, "s", {**service, "endpoints": ENDPOINTS}),
+        object_of(
+            VIRTUAL_SERVICE,
+            "m",
+            {
+                "hosts": ["s.example"],
+                "http": [{"route": [{"destination": {"host": "s.example", "subset": "v1"}}]}],
+            },
+        ),
+    ):
+        mesh.edit("put", item)
+
+    labels: Unmatched | None = None
+    reported = []
+    for app in ("a1", "a3", "a2"):
+        subset = {"name": "v1", "labels": {"app": app}}
+        mesh.edit(
+            "put", object_of(DESTINATION_RULE, "q", {"host": "s.example", "subsets": [subset]})
+        )
+        model = mesh.model()
+        labels = unmatched(mesh.snapshot, model, labels)
+        reported.append([each.code for each in labels.warnings])
+    assert reported == [[], ["IST0173"], []]

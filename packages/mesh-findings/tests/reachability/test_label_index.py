@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mesh_findings.reachability._unmatched_labels import LabelIndex
+from mesh_findings.reachability._labels import LabelIndex
 
 LABELS = st.dictionaries(st.sampled_from("abc"), st.sampled_from("12"))
 

@@ -10,21 +10,17 @@ from istio_config.kinds.protocol import Protocol
 from istio_config.kinds.virtual_service import VIRTUAL_SERVICE, VirtualServiceSpec
 from mesh_configfile import FieldPath, Problem
 from mesh_findings.advice._mesh import Mesh
-from mesh_findings.reachability._unmatched_labels import selected_pods
+from mesh_findings.reachability._empty_subsets import selected_pods
 from mesh_findings.unused._virtual_services import destinations_of
 from mesh_model import Service, full_host
 
 
-def absent_ports(mesh: Mesh) -> Iterator[Problem]:
+def absent_ports(mesh: Mesh, item: ConfigObject, spec: VirtualServiceSpec) -> Iterator[Problem]:
     """Yield destinations without a port that can't have that by which a Gateway takes requests."""
-    for item, spec in mesh.of_kind(VIRTUAL_SERVICE):
-        gateways = mesh.gateways(spec, item.namespace)
-        wanted = {server.port.number for each in gateways for server in each.spec.servers}
-        if not wanted:
-            continue
-        for path, host, ports in _open(item, spec, mesh):
-            if not (missing := wanted - ports):
-                continue
+    gateways = mesh.gateways(spec, item.namespace)
+    wanted = {server.port.number for each in gateways for server in each.spec.servers}
+    for path, host, ports in _open(item, spec, mesh) if wanted else ():
+        if missing := wanted - ports:
             yield item.problem(
                 (*path, "host"),
                 f"names no port, and {host} has several ({_listed(ports)}): what comes by a "

@@ -12,12 +12,7 @@ from istio_config.kinds.kubernetes import (
     TransportProtocol,
 )
 from istio_config.kinds.request_authentication import REQUEST_AUTHENTICATION
-from istio_config.kinds.selection import Selection
-from istio_config.kinds.virtual_service import (
-    VIRTUAL_SERVICE,
-    VirtualServiceSpec,
-    names_claim,
-)
+from istio_config.kinds.virtual_service import VirtualServiceSpec, names_claim
 from mesh_configfile import FieldPath, Problem, suggestion
 from mesh_findings.advice._mesh import Mesh
 from mesh_model import Gateway, Labels
@@ -179,32 +174,31 @@ def _share_routers(one: Gateway, other: Gateway) -> bool:
     return labels <= others or others <= labels
 
 
-def unchecked_claims(mesh: Mesh) -> Iterator[Problem]:
+def unchecked_claims(mesh: Mesh, item: ConfigObject, spec: VirtualServiceSpec) -> Iterator[Problem]:
     """Yield routes by claims at Gateways to whose workloads no RequestAuthentication applies."""
+    claims = list(_claims(spec))
+    for gateway in mesh.gateways(spec, item.namespace) if claims else ():
+        if (unchecked := _unchecked(gateway, mesh)) is None:
+            continue
+        for path, name in claims:
+            yield item.problem(
+                path,
+                f'"{name}" is of a token that is not looked at: no RequestAuthentication '
+                f"{unchecked}, so no request matches; write one for them there",
+                "IST0149",
+            )
+
+
+def _unchecked(gateway: Gateway, mesh: Mesh) -> str | None:
+    """Return which routers of a Gateway no RequestAuthentication applies to, for a sentence.
+
+    Where no router is known, one for any that the Gateway may select counts as theirs.
+    """
     rules = [
         (each.namespace, spec.selection)
         for each, spec in mesh.of_kind(REQUEST_AUTHENTICATION)
         if not spec.selection.is_for_waypoints
     ]
-    for item, spec in mesh.of_kind(VIRTUAL_SERVICE):
-        claims = list(_claims(spec))
-        for gateway in mesh.gateways(spec, item.namespace) if claims else ():
-            if (unchecked := _unchecked(gateway, mesh, rules)) is None:
-                continue
-            for path, name in claims:
-                yield item.problem(
-                    path,
-                    f'"{name}" is of a token that is not looked at: no RequestAuthentication '
-                    f"{unchecked}, so no request matches; write one for them there",
-                    "IST0149",
-                )
-
-
-def _unchecked(gateway: Gateway, mesh: Mesh, rules: Iterable[tuple[str, Selection]]) -> str | None:
-    """Return which routers of a Gateway none of these rules applies to, for a sentence.
-
-    Where no router is known, a rule for any that the Gateway may select counts as theirs.
-    """
     root = mesh.model.mesh_config.root_namespace
     routers = mesh.routers(gateway)
     for namespace, labels in routers:

@@ -1,6 +1,6 @@
 """The objects and the workloads of a mesh, as they are asked for here; each is looked for once."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import cached_property
 
@@ -9,11 +9,20 @@ from istio_config import ConfigObject
 from istio_config.kinds.kind import Kind, SpecT
 from istio_config.kinds.registry import AnyKind
 from istio_config.kinds.virtual_service import VirtualServiceSpec
-from mesh_findings.reachability._unmatched_labels import NO_PODS, Pods
+from mesh_findings.reachability._labels import NO_PODS, Pods
 from mesh_findings.unused._gateways import is_translated
 from mesh_model import MESH, Gateway, Labels, MeshModel, Service, full_host, resolved_gateway
 
 _NO_WORKLOADS: AbstractSet[tuple[str, Labels]] = frozenset()
+
+
+def written(
+    items: Iterable[ConfigObject], kind: Kind[SpecT]
+) -> Iterator[tuple[ConfigObject, SpecT]]:
+    """Yield those of some objects of a kind that someone wrote, with their specs."""
+    for each in items:
+        if isinstance(each.spec, kind.spec) and not is_translated(each):
+            yield each, each.spec
 
 
 class Mesh:
@@ -26,22 +35,20 @@ class Mesh:
         pods: Pods = NO_PODS,
     ) -> None:
         """objects: those of each kind. pods: labels of workloads, beside those the model knows."""
-        self._objects = objects
+        self.objects = objects
         self.model = model
         self.pods = pods
         self._routers: dict[object, list[tuple[str, Labels]]] = {}
 
     def of_kind(self, kind: Kind[SpecT]) -> Iterator[tuple[ConfigObject, SpecT]]:
-        """Yield the objects of a kind that someone wrote, the oldest first, with their specs."""
-        for each in self._objects.get(kind, ()):
-            if isinstance(each.spec, kind.spec) and not is_translated(each):
-                yield each, each.spec
+        """Return the objects of a kind that someone wrote, the oldest first, with their specs."""
+        return written(self.objects.get(kind, ()), kind)
 
     @cached_property
     def workloads(self) -> Mapping[str, AbstractSet[Labels]]:
         """The labels of the known workloads, by namespace."""
         named = {
-            *(each.namespace for of_kind in self._objects.values() for each in of_kind),
+            *(each.namespace for of_kind in self.objects.values() for each in of_kind),
             *(endpoint.namespace for each in self.model.services for endpoint in each.endpoints),
             *self.pods,
         }

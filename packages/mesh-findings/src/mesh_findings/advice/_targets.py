@@ -8,6 +8,7 @@ from istio_config.kinds.gateway_api import GATEWAY as KUBERNETES_GATEWAY
 from istio_config.kinds.registry import AnyKind
 from istio_config.kinds.request_authentication import REQUEST_AUTHENTICATION
 from istio_config.kinds.telemetry import TELEMETRY
+from istio_config.kinds.traffic_extension import EXTENSION_KINDS
 from mesh_configfile import Problem
 from mesh_findings.advice._mesh import Mesh
 from mesh_findings.reachability._references import gateway_targets
@@ -18,6 +19,7 @@ ATTACHED: tuple[AnyKind, ...] = (
     ENVOY_FILTER,
     REQUEST_AUTHENTICATION,
     TELEMETRY,
+    *EXTENSION_KINDS,
 )
 """The kinds of objects that may be attached to a Gateway."""
 

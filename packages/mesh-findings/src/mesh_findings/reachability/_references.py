@@ -20,6 +20,7 @@ from istio_config.kinds.selection import gateway_references
 from istio_config.kinds.service_entry import ServiceEntrySpec
 from istio_config.kinds.sidecar import SidecarSpec
 from istio_config.kinds.telemetry import TelemetrySpec
+from istio_config.kinds.traffic_extension import TrafficExtensionSpec, WasmPluginSpec
 from istio_config.kinds.virtual_service import VIRTUAL_SERVICE, VirtualServiceSpec
 from mesh_configfile import FieldPath, Problem
 from mesh_configfile.mending import touches
@@ -88,6 +89,8 @@ def _names_in(item: ConfigObject, domain: str) -> Iterator[_Named]:
             | EnvoyFilterSpec()
             | RequestAuthenticationSpec()
             | TelemetrySpec()
+            | TrafficExtensionSpec()
+            | WasmPluginSpec()
         ):
             for path, name in gateway_targets(item.spec):
                 yield Sort.KUBERNETES_GATEWAY, name, path
@@ -102,9 +105,10 @@ def gateway_targets(spec: object) -> Iterator[tuple[FieldPath, str]]:
             AuthorizationPolicySpec(target_refs=refs, target_ref=single)
             | RequestAuthenticationSpec(target_refs=refs, target_ref=single)
             | TelemetrySpec(target_refs=refs, target_ref=single)
+            | WasmPluginSpec(target_refs=refs, target_ref=single)
         ):
             found = gateway_references(refs, single)
-        case EnvoyFilterSpec(target_refs=refs):
+        case EnvoyFilterSpec(target_refs=refs) | TrafficExtensionSpec(target_refs=refs):
             found = gateway_references(refs)
         case _:
             return
