@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 
 
 class Metrics:
@@ -126,6 +126,14 @@ class Metrics:
         Gauge(
             "pilot_info", "Version of this control plane.", ["version"], registry=registry
         ).labels(version=version).set(1)
+        Gauge(
+            "istio_build",
+            "Version of this control plane, as Istio's dashboards ask for it.",
+            ["component", "tag"],
+            registry=registry,
+        ).labels(component="pilot", tag=version).set(1)
+        # CPU, memory and open files, which the dashboards show of the process itself.
+        ProcessCollector(registry=registry)
 
     def watch_conflicts(self, count: Callable[[], int], left_out: Callable[[], int]) -> None:
         """Read the number of conflicts, and of what routers leave out, at each scrape."""

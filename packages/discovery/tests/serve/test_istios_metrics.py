@@ -75,6 +75,8 @@ async def test_istios_dashboards_find_the_numbers_of_the_mesh(
     first = await metrics(plane)
     assert {name: first[name] for name in EXPECTED} == EXPECTED
     assert first["istiod_uptime_seconds"] > 0
+    for name in ("cpu_seconds_total", "resident_memory_bytes", "virtual_memory_bytes", "open_fds"):
+        assert first[f"process_{name}"] > 0, name
     for kind in ("root_cert", "cert_chain"):
         left = first[f"citadel_server_{kind}_expiry_seconds"]
         assert 0 < left < first[f"citadel_server_{kind}_expiry_timestamp"]
