@@ -9,12 +9,6 @@ from typing import NamedTuple
 
 from corpora_compared import Compared, Ours, by_shape, shape
 
-_LATER = {
-    "TrafficExtension",
-    "WasmPlugin",
-}
-"""Kinds of which `mesh-discovery check` says that they are not supported yet, or mean nothing."""
-
 
 class Remark(NamedTuple):
     """Why a difference is right: the kind and the beginning of a sentence, and the reason."""
@@ -34,11 +28,6 @@ AS_KUBERNETES = (
 """What the judge takes, as it knows only the fields of Kubernetes' own kinds."""
 
 
-def is_later(each: Compared) -> bool:
-    """Return whether a document is of a kind that is not served yet."""
-    return each.kind in _LATER
-
-
 def is_refused_by_kubernetes(each: Compared) -> bool:
     """Return whether only a rule of Kubernetes' server is missing in the judge."""
     said = each.sentences[0] if each.sentences else ""
@@ -48,12 +37,11 @@ def is_refused_by_kubernetes(each: Compared) -> bool:
 class Split(NamedTuple):
     """The documents of kinds for a mesh, by what both make of them.
 
-    later: not served yet. kubernetes: refused by Kubernetes too. taken, refused: here, of what is
+    kubernetes: refused by Kubernetes too. taken, refused: here, of what is
     left of those that Istio takes. both: refused by Istio, and refused or let pass without effect
     here. taken_here: refused by Istio alone.
     """
 
-    later: list[Compared]
     kubernetes: list[Compared]
     taken: list[Compared]
     refused: list[Compared]
@@ -63,15 +51,13 @@ class Split(NamedTuple):
 
 def split(documents: Iterable[Compared]) -> Split:
     """Return the documents of kinds for a mesh, each in one of the parts."""
-    found = Split([], [], [], [], [], [])
+    found = Split([], [], [], [], [])
     for each in documents:
         if not each.is_for_a_mesh:
             continue
         is_refused = each.ours in {Ours.REFUSED, Ours.CRASHED}
         if not each.is_taken_there:
             (found.taken_here if each.ours is Ours.TAKEN else found.both).append(each)
-        elif each.kind in _LATER or (is_refused and is_later(each)):
-            found.later.append(each)
         elif not is_refused:
             found.taken.append(each)
         elif is_refused_by_kubernetes(each):
@@ -91,7 +77,7 @@ def is_good(documents: Sequence[Compared]) -> bool:
 def show(documents: Iterable[Compared], words: Sequence[str]) -> None:
     """Print each document that differs and has one of the words in its kind, file or sentences."""
     parts = split(documents)
-    for each in (*parts.refused, *parts.taken_here, *parts.later, *parts.kubernetes):
+    for each in (*parts.refused, *parts.taken_here, *parts.kubernetes):
         said = " | ".join(each.sentences) or f"taken; Istio: {each.reason}"
         about = f"{each.kind} {each.corpus} {each.file}:{each.line} {said}"
         if not words or any(word in about for word in words):
@@ -124,7 +110,6 @@ def _lines(documents: Sequence[Compared], versions: Mapping[str, str]) -> Iterat
     rows = [
         ("Istio takes, and `check` too", len(parts.taken)),
         ("Istio takes, and `check` refuses", len(parts.refused)),
-        ("Istio takes, of a kind or field that is not served yet", len(parts.later)),
         ("Kubernetes itself refuses, and `check`", len(parts.kubernetes)),
         ("Istio refuses, and `check` too", len(parts.both)),
         ("Istio refuses, and `check` takes", len(parts.taken_here)),
@@ -133,13 +118,9 @@ def _lines(documents: Sequence[Compared], versions: Mapping[str, str]) -> Iterat
     yield from _table(("", "documents"), [(name, str(count)) for name, count in rows])
     yield ""
     share = 100 * len(parts.taken) / of_theirs if of_theirs else 100
-    yield (
-        f"Of what Istio takes, {share:.1f} % is taken ({len(parts.taken)} of {of_theirs}), beside "
-        "what is not served yet."
-    )
+    yield f"Of what Istio takes, {share:.1f} % is taken ({len(parts.taken)} of {of_theirs})."
     yield ""
     yield from _section("Istio takes, `check` refuses", parts.refused)
-    yield from _section("Not served yet", parts.later)
     yield from _section("Kubernetes itself refuses", parts.kubernetes)
     yield "## Istio refuses, `check` takes"
     yield ""

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from corpora_compared import Compared, Ours, compared, shape
-from corpora_page import is_good, page, split
+from corpora_page import is_good, page
 
 SERVICE = """
 apiVersion: v1
@@ -56,14 +56,6 @@ def test_one_in_a_hundred_that_is_refused_is_good_and_two_are_not(tmp_path: Path
 
     assert is_good(documents(tmp_path, *right, wrong))
     assert not is_good(documents(tmp_path, *right, wrong, wrong))
-
-
-def test_kinds_that_are_not_served_yet_are_a_part_of_their_own(tmp_path: Path) -> None:
-    text = "apiVersion: extensions.istio.io/v1alpha1\nkind: TrafficExtension\nmetadata: {name: a}"
-    of = "extensions.istio.io"
-    (one,) = documents(tmp_path, line(text, "TrafficExtension", "accepted", group=of))
-
-    assert split([one]).later == [one]
 
 
 def test_a_sentence_without_what_is_of_one_document() -> None:
