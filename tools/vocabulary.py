@@ -59,9 +59,9 @@ _NAMES_OF_OTHERS = frozenset({"connection_made"})
 ALLOWED = re.compile(
     # Terms of others in which a word means what everyone knows by it.
     r"state[ _-]of[ _-]the[ _-]world|world[- ](readable|writable)|hello,? world"
-    r"|in[ -]front[ -]of|up front|address families|text_string_to_metric_families"
+    r"|in[ -]front[ -]of|up front|address[ _]families|text_string_to_metric_families"
     # The older of the two programs that are called iptables.
-    r"|ip6?tables[-_]legacy"
+    r"|ip6?tables[-_]legacy|\"legacy\"|nft, legacy|legacy or nft|binary[ =]legacy"
     r"|metric families|ipFamilies|__members__|REWRITE_PROBE_LEGACY_LOCALHOST_DESTINATION",
     re.IGNORECASE,
 )

@@ -1,1 +1,6 @@
-"""Fixtures are those of mesh-testkit."""
+"""The support modules on the path."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent / "support"))
