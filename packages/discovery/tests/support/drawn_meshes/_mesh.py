@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from drawn_meshes._access import authorization_policies, request_authentications
 from drawn_meshes._destination_rules import destination_rules
 from drawn_meshes._draws import LOCALITIES, Json
+from drawn_meshes._extensions import extensions
 from drawn_meshes._gateways import gateways
 from drawn_meshes._ingresses import ingresses
 from drawn_meshes._observation import telemetries
@@ -52,6 +53,7 @@ def meshes(draw: st.DrawFn) -> Mesh:
         *draw(authorization_policies()),
         *draw(request_authentications()),
         *draw(telemetries()),
+        *draw(extensions()),
     ]
     documents = tuple(each for each in drawn if is_served(each))
     return Mesh(documents, tuple(draw(_nodes())))
