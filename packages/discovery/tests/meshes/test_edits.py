@@ -11,21 +11,22 @@ from drawn_meshes import Mesh, meshes, yaml_of
 from planes import eventually
 from scenarios import MeshEnvoy, Scene
 
-_NEEDS_A_FILE_OR_SECRET = ("credentialName", '"/etc/', "caCertificates", '"unix:///')
-"""A Unix socket of one path would be bound by each Envoy of this machine, and only one can."""
+_NEEDS_MORE = ("credentialName", '"/etc/', "caCertificates", '"unix:///', '"url":')
+"""A file, a Secret, or an agent that fetches a module. And a Unix socket of one path would be bound
+by each Envoy of this machine, and only one can."""
 
 
 def served_here(mesh: Mesh, scene: Scene, addresses: dict[str, str]) -> tuple[str, str]:
     """Return a mesh as documents that Envoys on this machine can serve, and the mesh config.
 
-    Virtual addresses, which it could not bind, and settings that wait for files or secrets are left
+    Virtual addresses, which it could not bind, and settings that wait for something else are left
     out; the workloads that have sidecars here are at their addresses; ports are this scene's own.
     """
     found = []
     mesh_config: dict[str, Any] = {}
     for document in mesh.documents:
         text = json.dumps(document)
-        if any(word in text for word in _NEEDS_A_FILE_OR_SECRET):
+        if any(word in text for word in _NEEDS_MORE):
             continue
         for drawn, own in addresses.items():
             text = text.replace(f'"{drawn}"', f'"{own}"')
