@@ -18,6 +18,7 @@ from google.protobuf.wrappers_pb2 import StringValue
 from mesh_e2e import (
     EXAMPLE,
     ForeignAuthority,
+    Target,
     another_control_plane,
     calling,
     greeted,
@@ -28,6 +29,7 @@ from mesh_e2e import (
     presented_serial,
     renewing_early,
     run_command,
+    send,
     until_listening,
 )
 from mesh_local import RunningMesh
@@ -237,6 +239,30 @@ async def test_programs_with_and_without_an_envoy_call_each_other(tmp_path: Path
             if mode == "STRICT":
                 assert f"URI={CALLER}" in answer["caller"]
                 assert back["caller"] == "spiffe://example.org/ns/shop/sa/plain-caller"
+
+
+async def test_a_program_beside_an_envoy_takes_its_configuration_from_the_same_agent(
+    tmp_path: Path,
+) -> None:
+    """Istio's agent writes the bootstrap of gRPC beside an Envoy, too."""
+    text = f"""{MESH}
+      - name: both
+        namespace: shop
+        agentEnv: {{OUTPUT_CERTS: ./certificates}}
+    """.replace("example.org}", "example.org, mtls: STRICT}")
+    async with mesh_of(text, tmp_path) as mesh:
+        both = mesh.workload("both")
+        outbound = both.instance.addresses.outbound
+        async with calling(mesh, "both", GREETER) as calls:
+            through_envoy = await plaintext_call(f"{outbound}:{PORT}", f"greeter.shop:{PORT}")
+            await calls.until_completed(10)
+            target = Target(host=both.instance.addresses.inbound, port=15020, url="/debug/status")
+            status = json.loads((await send(target))[1])
+        identity = "spiffe://example.org/ns/shop/sa/both"
+        assert (through_envoy["served-by"], through_envoy["caller"]) == ("greeter", identity)
+        assert (calls.failures, calls.callers) == ([], {identity})
+        # Its stream is none of an Envoy's: what the agent tells and asks for goes by that.
+        assert status["xds"]["streams"] == 1
 
 
 @pytest.mark.slow

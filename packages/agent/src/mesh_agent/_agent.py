@@ -19,6 +19,7 @@ from mesh_agent._config import AgentConfig
 from mesh_agent._envoy_start import StartedEnvoy, envoy_started
 from mesh_agent._envoy_watches import watching
 from mesh_agent._errors import EnvoyEnded
+from mesh_agent._grpc_beside_envoy import serving_grpc
 from mesh_agent._interceptors import interceptors
 from mesh_agent._stop_deadline import StopBegan, stop_deadline, stop_limit
 from mesh_agent.application._application_life import ApplicationLife, application_life
@@ -85,6 +86,9 @@ async def _run_until_stopped(
 ) -> ApplicationLife:
     start, envoy = started.common, started.envoy
     envoy_ready = start.readiness.register("envoy")
+    beside = config.grpc_beside_envoy
+    is_asked_for = beside is not None and beside.is_asked_for
+    files_ready = start.readiness.register("files") if is_asked_for else None
     learned = start.learned_roots
     secrets = await stack.enter_async_context(
         workload_secrets(config, learned, listening=started.secrets)
@@ -106,6 +110,11 @@ async def _run_until_stopped(
             further_roots=further_roots(learned, CONFIGURATION),
             own_certificate=own_certificate(secrets),
             listening=started.configuration,
+        )
+    )
+    await stack.enter_async_context(
+        serving_grpc(
+            config, place=started.place, secrets=secrets, learned=learned, ready=files_ready
         )
     )
     if wasm is not None:

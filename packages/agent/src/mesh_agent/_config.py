@@ -51,7 +51,12 @@ from mesh_agent.config._control_plane import (
     relay_config,
 )
 from mesh_agent.config._flags import Flags
-from mesh_agent.config._grpc import grpc_bootstrap_file, grpc_refresh
+from mesh_agent.config._grpc import (
+    GrpcBesideEnvoy,
+    grpc_beside_envoy,
+    grpc_bootstrap_file,
+    grpc_refresh,
+)
 from mesh_agent.config._machine_place import PlaceConfig, place_config
 from mesh_agent.config._sockets import gateway_credentials_socket, sds_socket
 from mesh_agent.config._status_server import StatusConfig, status_config
@@ -97,8 +102,9 @@ class AgentConfig(msgspec.Struct, frozen=True, kw_only=True):
     gateway_credentials: the socket where another process may serve the certificates of gateways.
     grpc_bootstrap: the file that tells a gRPC application where its configuration is; None where
         there is an Envoy. With it no Envoy is run.
-    grpc_refresh: how often that application is to read the certificate's files; None: as often as
-        the certificate's lifetime makes it necessary.
+    grpc_beside_envoy: how such applications are served beside an Envoy; None if they are not.
+    grpc_refresh: how often these applications are to read the certificate's files; None: as often
+        as the certificate's lifetime makes it necessary.
     names: how the workload's DNS queries are answered; None if they are not.
     trust_updates: whether roots are taken from the configuration stream.
     start: what ProxyConfigs of the control plane may want otherwise.
@@ -134,6 +140,7 @@ class AgentConfig(msgspec.Struct, frozen=True, kw_only=True):
     output: certclient.OutputFilesConfig | None
     trust: certclient.TrustConfig
     grpc_bootstrap: Path | None
+    grpc_beside_envoy: GrpcBesideEnvoy | None = None
     grpc_refresh: timedelta | None = None
     trust_updates: bool
     start: StartSettings
@@ -204,6 +211,7 @@ def compose_config(
     trust = trust_config(settings)
     state = state_config(settings, spiffe_id, has_authority=authority is not None)
     grpc_bootstrap = grpc_bootstrap_file(settings, relay.socket_path)
+    beside_envoy = grpc_beside_envoy(settings, relay, envoy)
     refresh = grpc_refresh(settings)
     status = status_config(settings, proxy=proxy, identity=identity, pod=pod)
     application = application_config(settings, flags)
@@ -243,6 +251,7 @@ def compose_config(
         output=output,
         trust=trust,
         grpc_bootstrap=grpc_bootstrap,
+        grpc_beside_envoy=beside_envoy,
         grpc_refresh=refresh,
         trust_updates=trust_updates,
         start=start_settings(settings, proxy, concurrency=envoy.concurrency),

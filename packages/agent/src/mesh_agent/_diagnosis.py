@@ -183,6 +183,8 @@ def _written(config: AgentConfig) -> Iterator[tuple[Path, str]]:
     if config.grpc_bootstrap is not None:
         yield config.grpc_bootstrap.parent, "the bootstrap of the gRPC program"
     else:
+        if config.grpc_beside_envoy is not None and config.grpc_beside_envoy.is_asked_for:
+            yield config.grpc_beside_envoy.bootstrap.parent, "the bootstrap of gRPC programs"
         yield config.envoy.directory, "Envoy's bootstrap"
         yield config.secrets.socket_path.parent, "the socket for secrets"
     yield config.relay.socket_path.parent, "the socket for configuration"

@@ -1,4 +1,4 @@
-"""The bootstrap file of a gRPC application that takes its configuration itself.
+"""The bootstrap file of gRPC applications that take their configuration themselves.
 
 It names the relay's socket and the certificate's files; its form is in gRFC A27.
 
@@ -28,6 +28,7 @@ from mesh_filewatch import ReadTimedOut, run_in_thread
 log = logging.getLogger(__name__)
 
 _MODE = 0o644
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _SECOND = timedelta(seconds=1)
 _LONGEST_REFRESH = timedelta(seconds=900)
 _LEFT_OF_MOUNTED = 0.2
@@ -137,15 +138,14 @@ async def write_grpc_bootstrap(path: Path, bootstrap: Mapping[str, JSON]) -> Non
 
 
 def _write(path: Path, bootstrap: Mapping[str, JSON]) -> None:
-    import tempfile  # not above: it loads the archive formats, which few agents need
-
+    part = path.with_name(f".{path.name}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        part.unlink(missing_ok=True)  # left by an agent that was killed
+        with os.fdopen(os.open(part, _CREATE, _MODE), "w", encoding="utf-8") as file:
             json.dump(bootstrap, file, indent=2)
-        Path(name).chmod(_MODE)
-        Path(name).replace(path)
+        part.chmod(_MODE)  # whatever the umask
+        part.replace(path)
     except OSError as error:
         raise BootstrapNotWritten(f"{path} can't be written: {error.strerror}") from error
 

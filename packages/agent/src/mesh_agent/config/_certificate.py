@@ -4,6 +4,7 @@ from datetime import timedelta
 
 import certclient
 from istio_settings import NodeIdentity, Settings
+from mesh_agent.config._grpc import serves_grpc
 
 _MOUNTED = "./etc/certs"
 _REVOCATION_LIST = "./var/run/secrets/istio/crl/ca-crl.pem"
@@ -56,10 +57,10 @@ def rotation_config(
     return certclient.RotationConfig(
         spiffe_id=spiffe_id,
         key_type=_key_type(settings),
-        # An application without an Envoy reads the key's file itself, and Java reads PKCS #8 only.
+        # A gRPC application reads the key's file itself, and Java reads PKCS #8 only.
         key_encoding=(
             certclient.KeyEncoding.PKCS8
-            if settings.flag("PKCS8_KEY", default=settings.flag("DISABLE_ENVOY"))
+            if settings.flag("PKCS8_KEY", default=serves_grpc(settings))
             else certclient.KeyEncoding.TRADITIONAL
         ),
         lifetime=settings.positive_duration("SECRET_TTL", timedelta(hours=24)),
@@ -104,7 +105,7 @@ def output_config(settings: Settings) -> certclient.OutputFilesConfig | None:
         mode=0o644 if settings.in_kubernetes else 0o600,
         # gRPC looks at the files now and then, and would go on with a key that is of another
         # certificate until the next time.
-        atomic=settings.flag("DISABLE_ENVOY"),
+        atomic=serves_grpc(settings),
     )
 
 

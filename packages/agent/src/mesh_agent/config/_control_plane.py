@@ -6,6 +6,7 @@ from pathlib import Path
 import certclient
 import xds_proxy
 from istio_settings import ProxyConfig, Settings
+from mesh_agent.config._grpc import GRPC_STREAMS
 from mesh_agent.config._sockets import xds_socket
 from mesh_identity import SYSTEM, SystemRoots
 
@@ -24,8 +25,6 @@ _CONTROL_PLANE_NAME = "istiod.istio-system.svc"
 _TRIM_MEMORY_AFTER_S = 10.0
 _FURTHER = "MESH_AGENT_FURTHER_CONTROL_PLANES"
 _ON_DISCONNECT = "MESH_AGENT_XDS_ON_DISCONNECT"
-_GRPC_STREAMS = 256
-"""Of gRPC applications, which have a stream for each target that they call."""
 
 
 def authority_config(settings: Settings, proxy: ProxyConfig) -> certclient.IstioCaConfig:
@@ -69,7 +68,7 @@ def relay_config(
         trim_memory_after_s=_TRIM_MEMORY_AFTER_S,
         # As with the certificate's files: in a pod the application is another user.
         socket_mode=0o666 if envoy_disabled and settings.in_kubernetes else 0o600,
-        max_streams=_GRPC_STREAMS if envoy_disabled else xds_proxy.MAX_STREAMS,
+        max_streams=GRPC_STREAMS if envoy_disabled else xds_proxy.MAX_STREAMS,
         upstream=xds_proxy.UpstreamConfig(
             address=proxy.discovery_address,
             further_addresses=_further_addresses(settings, proxy, plaintext=plaintext),

@@ -29,6 +29,8 @@ AGENTS_OWN = frozenset(
     }
 )
 """The variables by which an agent is the workload's own: they follow from the mesh file."""
+_FOR_PROXYLESS = frozenset({"OUTPUT_CERTS"})
+"""Those that follow from it only where there is no Envoy."""
 
 
 def wrong_variables(workload: Workload, place: FieldPath) -> Iterator[tuple[FieldPath, str]]:
@@ -39,7 +41,8 @@ def wrong_variables(workload: Workload, place: FieldPath) -> Iterator[tuple[Fiel
                 yield (*place, field, name), "is not the name of an environment variable"
             elif "\0" in value:
                 yield (*place, field, name), "holds a NUL, which no variable can"
-    for name in sorted(AGENTS_OWN & workload.agent_env.keys()):
+    own = AGENTS_OWN if workload.proxyless else AGENTS_OWN - _FOR_PROXYLESS
+    for name in sorted(own & workload.agent_env.keys()):
         yield (
             (*place, "agentEnv", name),
             "is given to the agent already, from other fields of this file",

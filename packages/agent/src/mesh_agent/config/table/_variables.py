@@ -182,7 +182,7 @@ CONFIGURATION = (
     Setting(
         "GRPC_XDS_BOOTSTRAP",
         HONOURED,
-        "where the gRPC bootstrap is written, with DISABLE_ENVOY; beside an Envoy there is none",
+        "where the gRPC bootstrap is written; beside an Envoy the socket in it is not Envoy's",
     ),
     Setting("DISABLE_ENVOY", HONOURED, "an agent for a gRPC application without an Envoy"),
     Setting(
