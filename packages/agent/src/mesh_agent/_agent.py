@@ -19,7 +19,6 @@ from mesh_agent._config import AgentConfig
 from mesh_agent._envoy_start import StartedEnvoy, envoy_started
 from mesh_agent._envoy_watches import watching
 from mesh_agent._errors import EnvoyEnded
-from mesh_agent._grpc_beside_envoy import serving_grpc
 from mesh_agent._interceptors import interceptors
 from mesh_agent._stop_deadline import StopBegan, stop_deadline, stop_limit
 from mesh_agent.application._application_life import ApplicationLife, application_life
@@ -33,6 +32,7 @@ from mesh_agent.identity._learned_roots import CONFIGURATION, further_roots
 from mesh_agent.identity._own_certificate import own_certificate
 from mesh_agent.identity._workload_secrets import OwnSecrets, workload_secrets
 from mesh_agent.logs._reopening import reopening_access_logs
+from mesh_agent.proxyless._grpc_beside_envoy import serving_grpc
 from mesh_agent.readiness._certificate import certificate_condition
 from mesh_agent.status._agent_endpoints import agent_endpoints
 from mesh_agent.status._control_plane_debug import debug_tap

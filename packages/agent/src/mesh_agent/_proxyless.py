@@ -14,12 +14,6 @@ from msgspec import structs
 import xds_proxy
 from mesh_agent._common_start import Conditions, common_start
 from mesh_agent._config import AgentConfig
-from mesh_agent._grpc_bootstrap import (
-    files_needed,
-    grpc_bootstrap,
-    keep_refresh_interval,
-    write_grpc_bootstrap,
-)
 from mesh_agent._interceptors import interceptors
 from mesh_agent._stop_deadline import StopBegan, stop_deadline, stop_limit
 from mesh_agent.application._application_life import ApplicationLife, application_life
@@ -30,6 +24,12 @@ from mesh_agent.health._health_reports import health_reports
 from mesh_agent.identity._learned_roots import CONFIGURATION, further_roots
 from mesh_agent.identity._own_certificate import own_certificate
 from mesh_agent.identity._workload_secrets import fresh_certificates
+from mesh_agent.proxyless._grpc_bootstrap import (
+    files_needed,
+    grpc_bootstrap,
+    keep_refresh_interval,
+    write_grpc_bootstrap,
+)
 from mesh_agent.readiness._certificate import certificate_condition
 from mesh_agent.readiness._grpc_files import watch_files
 from mesh_agent.status._agent_endpoints import agent_endpoints

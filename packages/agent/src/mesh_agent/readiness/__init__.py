@@ -6,7 +6,7 @@
 | `envoy` | Envoy has clusters and listeners and is live; remembered until it ends | `_envoy.py` |
 | (of a gateway) | besides, it has a listener; part of `envoy` | `_gateway.py` |
 | `dns` | where the agent answers DNS: there has been a name table | `_dns.py` |
-| `files` | without Envoy: those that a gRPC application starts from are there | `_grpc_files.py` |
+| `files` | the files that gRPC applications start from are there | `_grpc_files.py` |
 | of any name | what the caller of `mesh_agent.run(conditions=...)` says | `../_common_start.py` |
 
 While Envoy is not, the reason names the clusters that are warming (`_warming.py`).

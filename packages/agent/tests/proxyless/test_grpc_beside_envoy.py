@@ -15,9 +15,9 @@ import certclient
 from certclient.testing import FakeAuthority
 from mesh_agent import AgentConfig, ConfigError, Flags, load_config
 from mesh_agent._errors import BootstrapNotWritten
-from mesh_agent._grpc_beside_envoy import serving_grpc
 from mesh_agent.envoy._machine_place import MachinePlace
 from mesh_agent.identity._workload_secrets import OwnSecrets
+from mesh_agent.proxyless._grpc_beside_envoy import serving_grpc
 from mesh_lifecycle import Readiness
 from mesh_testkit import until
 from xds_proxy.testing import control_plane

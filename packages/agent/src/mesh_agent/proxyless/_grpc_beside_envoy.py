@@ -16,16 +16,16 @@ from msgspec import structs
 import xds_proxy
 from mesh_agent._config import AgentConfig
 from mesh_agent._errors import BootstrapNotWritten
-from mesh_agent._grpc_bootstrap import (
+from mesh_agent.envoy._machine_place import MachinePlace
+from mesh_agent.identity._learned_roots import CONFIGURATION, further_roots
+from mesh_agent.identity._own_certificate import own_certificate
+from mesh_agent.identity._workload_secrets import ForeignSecrets, OwnSecrets
+from mesh_agent.proxyless._grpc_bootstrap import (
     files_needed,
     grpc_bootstrap,
     keep_refresh_interval,
     write_grpc_bootstrap,
 )
-from mesh_agent.envoy._machine_place import MachinePlace
-from mesh_agent.identity._learned_roots import CONFIGURATION, further_roots
-from mesh_agent.identity._own_certificate import own_certificate
-from mesh_agent.identity._workload_secrets import ForeignSecrets, OwnSecrets
 from mesh_agent.readiness._grpc_files import watch_files
 from mesh_identity import LearnedRoots
 from mesh_lifecycle import Condition, in_background

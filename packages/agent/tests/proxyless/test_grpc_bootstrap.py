@@ -10,7 +10,7 @@ import pytest
 import certclient
 from certclient.testing import FakeAuthority
 from mesh_agent import AgentConfig, ConfigError, Flags, load_config
-from mesh_agent._grpc_bootstrap import (
+from mesh_agent.proxyless._grpc_bootstrap import (
     grpc_bootstrap,
     keep_refresh_interval,
     refresh_interval,

@@ -1,0 +1,1 @@
+"""gRPC applications that take their configuration themselves: their bootstrap, and a relay."""
