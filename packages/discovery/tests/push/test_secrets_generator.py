@@ -12,7 +12,7 @@ from envoy_config.changes import difference
 from istio_config import ConfigObject, FileContent, InFile, snapshot_of
 from istio_config.kinds.destination_rule import DESTINATION_RULE
 from istio_config.kinds.gateway import GATEWAY
-from istio_config.kinds.kubernetes import SecretFields
+from istio_config.kinds.kubernetes import CONFIG_MAP, SecretFields
 from istio_config.kinds.workload_group import WORKLOAD_GROUP
 from key_material import revocation_list
 from mesh_discovery.push._affected import needs_push
@@ -326,6 +326,38 @@ def test_sidecar_gets_secrets_that_rules_for_known_workloads_name() -> None:
     for proxy, pushed in ((web, True), (other, False), (router(), True)):
         client = Client(id="1", node=Node(id=proxy.id), identities=(), context=proxy)
         assert needs_push(context, client, change) is pushed
+
+
+def config_map(name: str) -> ConfigObject:
+    data = {"ca.crt": AUTHORITY.root_pem.decode()}
+    return object_of(CONFIG_MAP, name, {"data": data}, namespace="certs")
+
+
+def validating(name: str, namespace: str = "shop", **more: object) -> ConfigObject:
+    """Make a rule by which clients validate servers by the roots of a ConfigMap."""
+    tls = {"mode": "SIMPLE", "credentialName": f"configmap://certs/{name}"}
+    spec = {"host": f"{name}.example", "trafficPolicy": {"tls": tls}, **more}
+    return object_of(DESTINATION_RULE, name, spec, namespace=namespace)
+
+
+def test_the_roots_of_a_config_map_go_to_proven_proxies_that_an_object_names_them_for() -> None:
+    context = served(
+        *map(config_map, ("all", "private", "some", "unnamed")),
+        validating("all"),
+        validating("private", exportTo=["."]),
+        validating("some", workloadSelector={"matchLabels": {"app": "web"}}),
+        known("web", {"app": "web"}),
+    )
+    names = [f"configmap://certs/{name}-cacert" for name in ("all", "private", "some", "unnamed")]
+    web, other = router("sidecar"), router("sidecar", "other")
+
+    assert asked(context, *names, proxy=web, account="web") == names[:3]
+    assert asked(context, *names, proxy=web, account="default") == names[:2]
+    assert asked(context, *names, proxy=router(), account="default") == names[:2]
+    assert asked(context, *names, proxy=other, account="default") == names[:1]
+    assert asked(context, *names, proxy=web, proven=False) == []
+    # The name of a ConfigMap alone is none of a certificate, and leads to no Secret either.
+    assert asked(context, "configmap://certs/all", "kubernetes://certs/all-cacert", proxy=web) == []
 
 
 @pytest.mark.parametrize(
