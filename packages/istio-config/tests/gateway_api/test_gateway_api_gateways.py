@@ -270,6 +270,14 @@ WARNINGS = [
     ),
     (
         "Gateway",
+        (
+            "{gatewayClassName: istio, listeners: [{name: a, port: 80, protocol: HTTP}], "
+            "defaultScope: All}"
+        ),
+        "defaultScope: has no effect, as in Istio: routes attach by their parentRefs alone",
+    ),
+    (
+        "Gateway",
         listener("{name: a, port: 15008, protocol: HBONE}"),
         'listeners[0].protocol: "HBONE" is for waypoints and the gateways between networks',
     ),

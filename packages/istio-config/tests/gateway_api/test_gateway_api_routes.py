@@ -230,8 +230,8 @@ MISTAKES = [
     ),
     (
         "HTTPRoute",
-        "{useDefaultGateways: All}",
-        "useDefaultGateways: a default Gateway is not supported yet",
+        "{useDefaultGateways: Some}",
+        'useDefaultGateways: expected one of All, None, found the text "Some"',
     ),
     (
         "GRPCRoute",
@@ -290,6 +290,20 @@ WARNINGS = [
         "backendRefs[0].filters[0].responseHeaderModifier.set[0]: has no effect",
     ),
     ("HTTPRoute", "{}", "parentRefs: is empty: the route has no effect"),
+    *(
+        (
+            kind,
+            "{useDefaultGateways: All, rules: [{backendRefs: [{name: a, port: 80}]}], "
+            f"hostnames: [{hostnames}]}}".replace(", hostnames: []", ""),
+            "useDefaultGateways: has no effect, as in Istio",
+        )
+        for kind, hostnames in (
+            ("HTTPRoute", ""),
+            ("GRPCRoute", ""),
+            ("TCPRoute", ""),
+            ("TLSRoute", "a.example"),
+        )
+    ),
     (
         "HTTPRoute",
         rule("{matches: [{headers: [{name: a, value: c}, {name: A, value: d}]}]}"),

@@ -9,12 +9,12 @@ from istio_config.kinds.fields import SpecFields, Text
 from istio_config.kinds.gateway_api._names import GROUP
 from istio_config.kinds.gateway_api._references import (
     BackendReference,
+    DefaultScope,
     ParentReference,
     connection_backend_mistakes,
     parent_mistakes,
 )
 from istio_config.kinds.gateway_api._routes import (
-    default_gateway_lacks,
     hostname_mistakes,
     parent_warnings,
     rule_list_mistakes,
@@ -36,7 +36,7 @@ class TlsRouteSpec(SpecFields, frozen=True):
 
     rules: tuple[ConnectionRule, ...]
     parent_refs: tuple[ParentReference, ...] = ()
-    use_default_gateways: str = "None"
+    use_default_gateways: DefaultScope = DefaultScope.NONE
     hostnames: tuple[Text, ...] = ()
 
 
@@ -45,7 +45,7 @@ class TcpRouteSpec(SpecFields, frozen=True):
 
     rules: tuple[ConnectionRule, ...]
     parent_refs: tuple[ParentReference, ...] = ()
-    use_default_gateways: str = "None"
+    use_default_gateways: DefaultScope = DefaultScope.NONE
 
 
 def _mistakes(spec: TlsRouteSpec | TcpRouteSpec, _metadata: Metadata) -> Iterator[Finding]:
@@ -65,12 +65,8 @@ def _mistakes(spec: TlsRouteSpec | TcpRouteSpec, _metadata: Metadata) -> Iterato
         yield from connection_backend_mistakes(rule.backend_refs, path)
 
 
-def _lacks(spec: TlsRouteSpec | TcpRouteSpec, _metadata: Metadata) -> Iterator[Finding]:
-    yield from default_gateway_lacks(spec.use_default_gateways)
-
-
 def _warnings(spec: TlsRouteSpec | TcpRouteSpec, _metadata: Metadata) -> Iterator[Finding]:
-    yield from parent_warnings(spec.parent_refs)
+    yield from parent_warnings(spec.parent_refs, spec.use_default_gateways)
 
 
 TLS_ROUTE = Kind(
@@ -80,7 +76,6 @@ TLS_ROUTE = Kind(
     spec=TlsRouteSpec,
     validate=_mistakes,
     warn=_warnings,
-    lacks=_lacks,
 )
 TCP_ROUTE = Kind(
     name="TCPRoute",
@@ -89,5 +84,4 @@ TCP_ROUTE = Kind(
     spec=TcpRouteSpec,
     validate=_mistakes,
     warn=_warnings,
-    lacks=_lacks,
 )

@@ -18,6 +18,7 @@ from istio_config.kinds.gateway_api._gateway_tls import (
     gateway_tls_warnings,
 )
 from istio_config.kinds.gateway_api._names import GROUP, wrong_hostname
+from istio_config.kinds.gateway_api._references import DefaultScope
 from istio_config.kinds.gateway_api.listeners import (
     From,
     Listener,
@@ -62,7 +63,7 @@ class GatewaySpec(SpecFields, frozen=True):
     backend_tls: BackendTls | None = msgspec.field(default=None, name="backendTLS")
     allowed_listeners: AllowedListeners | None = None
     tls: GatewayTls | None = None
-    default_scope: str = "None"
+    default_scope: DefaultScope = DefaultScope.NONE
 
 
 _MOST_ADDRESSES = 16
@@ -102,11 +103,6 @@ def _unsupported_mistakes(spec: GatewaySpec) -> Iterator[Finding]:
         yield ("backendTLS",), _UNSUPPORTED
 
 
-def _lacks(spec: GatewaySpec, _metadata: Metadata) -> Iterator[Finding]:
-    if spec.default_scope != "None":
-        yield ("defaultScope",), "a default Gateway is not supported yet"
-
-
 def _warnings(spec: GatewaySpec, _metadata: Metadata) -> Iterator[Finding]:
     if spec.tls is not None:
         yield from below(("tls",), gateway_tls_warnings(spec.tls))
@@ -126,6 +122,11 @@ def _warnings(spec: GatewaySpec, _metadata: Metadata) -> Iterator[Finding]:
                 ("addresses", index, "type"),
                 f'"{each.type}" is not supported here: it has no effect; use Hostname',
             )
+    if spec.default_scope is not DefaultScope.NONE:
+        yield (
+            ("defaultScope",),
+            "has no effect, as in Istio: routes attach by their parentRefs alone",
+        )
     yield from listeners_warnings(spec.listeners)
 
 
@@ -136,5 +137,4 @@ GATEWAY = Kind(
     spec=GatewaySpec,
     validate=_mistakes,
     warn=_warnings,
-    lacks=_lacks,
 )

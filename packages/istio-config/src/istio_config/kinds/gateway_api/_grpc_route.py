@@ -20,6 +20,7 @@ from istio_config.kinds.gateway_api._names import GROUP
 from istio_config.kinds.gateway_api._references import (
     MAX_BACKENDS,
     BackendReference,
+    DefaultScope,
     ParentReference,
     backend_mistakes,
     parent_mistakes,
@@ -79,7 +80,7 @@ class GrpcRouteSpec(SpecFields, frozen=True):
     """How gRPC calls at the parents are routed."""
 
     parent_refs: tuple[ParentReference, ...] = ()
-    use_default_gateways: str = "None"
+    use_default_gateways: DefaultScope = DefaultScope.NONE
     hostnames: tuple[Text, ...] = ()
     rules: tuple[GrpcRule, ...] = ()
 

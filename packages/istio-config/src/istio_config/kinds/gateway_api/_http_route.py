@@ -23,6 +23,7 @@ from istio_config.kinds.gateway_api._names import GROUP, seconds, wrong_duration
 from istio_config.kinds.gateway_api._references import (
     MAX_BACKENDS,
     BackendReference,
+    DefaultScope,
     ParentReference,
     backend_mistakes,
     parent_mistakes,
@@ -107,7 +108,7 @@ class HttpRouteSpec(SpecFields, frozen=True):
     """How requests at the parents are routed."""
 
     parent_refs: tuple[ParentReference, ...] = ()
-    use_default_gateways: str = "None"
+    use_default_gateways: DefaultScope = DefaultScope.NONE
     hostnames: tuple[Text, ...] = ()
     rules: tuple[HttpRule, ...] = (HttpRule(),)
 

@@ -4,6 +4,7 @@ Source: the Gateway API, v1.
 """
 
 from collections.abc import Iterator, Sequence
+from enum import StrEnum
 from typing import Annotated, TypeAlias
 
 import msgspec
@@ -23,6 +24,13 @@ Weight: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
 ISTIO = "networking.istio.io"
 MAX_PARENTS = 32
 MAX_BACKENDS = 16
+
+
+class DefaultScope(StrEnum):
+    """The routes that attach to a default Gateway: Istio has none, so it has no effect."""
+
+    ALL = "All"
+    NONE = "None"
 
 
 class ParentReference(SpecFields, frozen=True):

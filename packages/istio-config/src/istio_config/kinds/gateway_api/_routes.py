@@ -10,7 +10,7 @@ from istio_config.kinds.gateway_api._filters import GrpcFilter, HttpFilter
 from istio_config.kinds.gateway_api._filters_rules import filter_warnings
 from istio_config.kinds.gateway_api._headers import ValueMatch
 from istio_config.kinds.gateway_api._names import wrong_hostname, wrong_section_name
-from istio_config.kinds.gateway_api._references import ParentReference
+from istio_config.kinds.gateway_api._references import DefaultScope, ParentReference
 from istio_config.kinds.metadata import Metadata
 from mesh_configfile import FieldPath
 from mesh_configfile.shapes import Finding
@@ -53,14 +53,13 @@ class RequestRoute(Protocol):
     @property
     def parent_refs(self) -> Sequence[ParentReference]: ...
     @property
-    def use_default_gateways(self) -> str: ...
+    def use_default_gateways(self) -> DefaultScope: ...
     @property
     def rules(self) -> Sequence[_Rule]: ...
 
 
 def request_route_lacks(spec: RequestRoute, _metadata: Metadata) -> Iterator[Finding]:
     """Yield what a route of requests asks for that is not supported."""
-    yield from default_gateway_lacks(spec.use_default_gateways)
     for index, rule in enumerate(spec.rules):
         if rule.session_persistence is not None:
             yield ("rules", index, "sessionPersistence"), _NO_PERSISTENCE
@@ -68,7 +67,7 @@ def request_route_lacks(spec: RequestRoute, _metadata: Metadata) -> Iterator[Fin
 
 def request_route_warnings(spec: RequestRoute, _metadata: Metadata) -> Iterator[Finding]:
     """Yield what has no effect in a route of requests."""
-    yield from parent_warnings(spec.parent_refs)
+    yield from parent_warnings(spec.parent_refs, spec.use_default_gateways)
     for index, rule in enumerate(spec.rules):
         yield from filter_warnings(rule.filters, ("rules", index, "filters"))
         for number, backend in enumerate(rule.backend_refs):
@@ -79,16 +78,15 @@ def request_route_warnings(spec: RequestRoute, _metadata: Metadata) -> Iterator[
             yield from _repeated_name_warnings(match.headers, (*path, "headers"))
 
 
-def parent_warnings(parents: Sequence[ParentReference]) -> Iterator[Finding]:
-    """Yield that a route is attached to nothing."""
+def parent_warnings(parents: Sequence[ParentReference], default: DefaultScope) -> Iterator[Finding]:
+    """Yield that a route is attached to nothing; default: the default Gateways that it asks for."""
     if not parents:
         yield ("parentRefs",), "is empty: the route has no effect"
-
-
-def default_gateway_lacks(choice: str) -> Iterator[Finding]:
-    """Yield that a route can't attach to a default Gateway."""
-    if choice != "None":
-        yield ("useDefaultGateways",), "a default Gateway is not supported yet"
+    if default is not DefaultScope.NONE:
+        yield (
+            ("useDefaultGateways",),
+            "has no effect, as in Istio, which has no default Gateways: name one in parentRefs",
+        )
 
 
 def hostname_mistakes(hostnames: Sequence[str]) -> Iterator[Finding]:
