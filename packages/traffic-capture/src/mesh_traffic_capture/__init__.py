@@ -10,6 +10,7 @@ from mesh_traffic_capture._errors import (
     LockTimedOut,
     TrafficCaptureError,
 )
+from mesh_traffic_capture.backends import TABLE_NAME, render_iptables, render_nft
 from mesh_traffic_capture.config import (
     ALL,
     ISTIO_FLAGS,
@@ -28,6 +29,7 @@ from mesh_traffic_capture.rules import (
     ConnectionState,
     Direction,
     Explanation,
+    Family,
     Match,
     Outcome,
     Packet,
@@ -66,6 +68,11 @@ __all__ = [
     "ConnectionState",
     "Explanation",
     "Outcome",
+    # as text
+    "TABLE_NAME",
+    "Family",
+    "render_iptables",
+    "render_nft",
     # what can go wrong
     "TrafficCaptureError",
     "InvalidCapture",

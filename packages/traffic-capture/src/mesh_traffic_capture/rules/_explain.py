@@ -107,12 +107,12 @@ def explain(rules: RuleSet, packet: Packet) -> Explanation:
     """
     walk = _Walk(rules=rules, mark=packet.mark, connection_mark=packet.connection_mark)
     if packet.direction is Direction.INBOUND:
-        walk.through(Hook.PREROUTING, packet, nat=True)
+        walk.through(Hook.PREROUTING, packet)
     else:
-        walk.through(Hook.OUTPUT, packet, nat=True)
+        walk.through(Hook.OUTPUT, packet)
         if walk.outcome is Outcome.UNTOUCHED and packet.interface == _LOOPBACK_INTERFACE:
             arriving = replace(packet, uid=None, gid=None)
-            walk.through(Hook.PREROUTING, arriving, nat=False)
+            walk.through(Hook.PREROUTING, arriving, tracked=True)
     return Explanation(
         outcome=walk.outcome,
         port=walk.port,
@@ -136,12 +136,15 @@ class _Walk:
         self.decided_by: Step | None = None
         self.steps: list[Step] = []
 
-    def through(self, hook: Hook, packet: Packet, *, nat: bool) -> None:
+    def through(self, hook: Hook, packet: Packet, *, tracked: bool = False) -> None:
+        """Walk all chains of a hook; a tracked packet has its zone and its NAT already."""
         if isinstance(packet.destination, IPv6Address) and not self.rules.ipv6:
             return
         for chain in self.rules.hooked(hook):
             first = packet.state is ConnectionState.NEW
-            if chain.table is Table.NAT and not (nat and first):
+            if tracked and chain.table is not Table.MANGLE:
+                continue
+            if chain.table is Table.NAT and not first:
                 continue
             if self._ends(chain, hook, packet):
                 return
