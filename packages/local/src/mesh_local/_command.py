@@ -171,6 +171,7 @@ def check(
 
 def _print_findings(findings: "Findings", *, workloads: int) -> None:
     document = asdict(findings)
+    del document["starts"]  # what agents are started with is no finding
     del document["missing"]  # they are among those that are unreachable
     typer.echo(json.dumps({"workloads": workloads, **document}, indent=2))
 

@@ -193,17 +193,19 @@ def _coded(problem: "Problem") -> str:
 
 def _print_for_programs(checked: "Checked", form: CheckForm) -> None:
     import json
-    from dataclasses import asdict
+    from dataclasses import asdict, replace
 
     from mesh_discovery._findings_output import findings_of, plain, sarif
+    from mesh_model import NO_WORKLOAD_RULES
 
     findings = findings_of(checked)
     if form is CheckForm.SARIF:
         typer.echo(json.dumps(sarif(findings), indent=2))
         return
-    document = asdict(checked)
-    del document["missing"]  # they are among those that are unreachable
-    del document["objects_at"]
+    document = asdict(replace(checked, workload_rules=NO_WORKLOAD_RULES))
+    # What is missing is among what is unreachable; the others are for programs in Python.
+    for name in ("missing", "objects_at", "workload_rules", "root_namespace"):
+        del document[name]
     typer.echo(json.dumps({"findings": plain(findings), **document}, indent=2))
 
 

@@ -46,7 +46,8 @@ class _Part(NamedTuple):
     """Whether it looks at the labels of workloads, too."""
 
 
-class _RoutesPart(NamedTuple):
+@dataclass(frozen=True, slots=True)  # no named tuple: it would be equal to a `_Part`
+class _RoutesPart:
     """Finds one sort of warnings at VirtualServices one by one; kinds: of what else it looks at."""
 
     find: Callable[[Mesh, ConfigObject, VirtualServiceSpec], Iterator[Problem]]

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from enum import StrEnum
 from typing import Any, TypeAlias
 
+from istio_config.kinds.checks import below
 from istio_config.kinds.fields import PortNumber, SpecFields
 from istio_config.kinds.kind import Kind
 from istio_config.kinds.metadata import Metadata
@@ -154,18 +155,18 @@ def _mistakes(spec: TrafficExtensionSpec, metadata: Metadata) -> Iterator[Findin
         given = "both" if spec.wasm is not None else "neither"
         yield (), f"must have one of wasm and lua; it has {given}"
     if spec.wasm is not None:
-        yield from _below("wasm", wasm_mistakes(spec.wasm))
+        yield from below(("wasm",), wasm_mistakes(spec.wasm))
     if spec.lua is not None:
-        yield from _below("lua", lua_mistakes(spec.lua))
+        yield from below(("lua",), lua_mistakes(spec.lua))
 
 
 def _warnings(spec: TrafficExtensionSpec, _metadata: Metadata) -> Iterator[Finding]:
     yield from selection_warnings(spec.target_refs)
     yield from _selector_warnings(spec.selector)
     if spec.wasm is not None:
-        yield from _below("wasm", wasm_warnings(spec.wasm))
+        yield from below(("wasm",), wasm_warnings(spec.wasm))
     if spec.lua is not None:
-        yield from _below("lua", lua_warnings(spec.lua))
+        yield from below(("lua",), lua_warnings(spec.lua))
 
 
 def _plugin_mistakes(spec: WasmPluginSpec, metadata: Metadata) -> Iterator[Finding]:
@@ -191,11 +192,6 @@ def _priority_mistakes(priority: int | None) -> Iterator[Finding]:
 def _selector_warnings(selector: WorkloadSelector | None) -> Iterator[Finding]:
     if selector is not None and not selector.match_labels:
         yield ("selector",), "has no labels: it is for all workloads of the namespace"
-
-
-def _below(name: str, findings: Iterator[Finding]) -> Iterator[Finding]:
-    for path, message in findings:
-        yield (name, *path), message
 
 
 TRAFFIC_EXTENSION = Kind(
