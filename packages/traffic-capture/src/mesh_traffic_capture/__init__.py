@@ -4,11 +4,20 @@ A configuration becomes rules, which can be explained packet by packet, rendered
 and removed.
 """
 
+from mesh_traffic_capture._backend import Backend
 from mesh_traffic_capture._errors import (
     CaptureFailed,
     InvalidCapture,
     LockTimedOut,
     TrafficCaptureError,
+)
+from mesh_traffic_capture.applying import (
+    Applied,
+    Cleaned,
+    Observed,
+    apply_capture,
+    clean_capture,
+    observe_capture,
 )
 from mesh_traffic_capture.backends import TABLE_NAME, render_iptables, render_nft
 from mesh_traffic_capture.config import (
@@ -24,6 +33,7 @@ from mesh_traffic_capture.config import (
     read_arguments,
     read_istio_settings,
 )
+from mesh_traffic_capture.kernel import look_up_facts
 from mesh_traffic_capture.rules import (
     Chain,
     ConnectionState,
@@ -49,6 +59,7 @@ __all__ = [
     "Mode",
     "Action",
     "HostFacts",
+    "look_up_facts",
     "ISTIO_FLAGS",
     "IstioFlag",
     "IstioSettings",
@@ -73,6 +84,14 @@ __all__ = [
     "Family",
     "render_iptables",
     "render_nft",
+    # in the kernel
+    "apply_capture",
+    "Applied",
+    "clean_capture",
+    "Cleaned",
+    "observe_capture",
+    "Observed",
+    "Backend",
     # what can go wrong
     "TrafficCaptureError",
     "InvalidCapture",

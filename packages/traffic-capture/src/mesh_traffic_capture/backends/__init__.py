@@ -4,9 +4,13 @@ from mesh_traffic_capture.backends._iptables import (
     EMPTY_TABLES,
     IptablesRule,
     IptablesTable,
+    has_own,
     own_record,
+    own_records,
     parse_save,
+    render_intent,
     render_iptables,
+    render_record_removal,
     render_removal,
     rules_are,
 )
@@ -17,10 +21,12 @@ from mesh_traffic_capture.backends._nft import (
     NftTable,
     parse_table,
     render_nft,
+    render_nft_intent,
+    render_nft_records,
     render_nft_removal,
     table_is,
 )
-from mesh_traffic_capture.backends._record import Record, digest
+from mesh_traffic_capture.backends._record import INTENT, Record
 
 __all__ = [
     "EMPTY_TABLES",
@@ -30,7 +36,13 @@ __all__ = [
     "NftTable",
     "Record",
     "TABLE_NAME",
-    "digest",
+    "INTENT",
+    "has_own",
+    "own_records",
+    "render_intent",
+    "render_nft_intent",
+    "render_nft_records",
+    "render_record_removal",
     "is_istio_chain",
     "istio_marks",
     "istio_rules",

@@ -117,8 +117,17 @@ def render_removal(
     seen: Mapping[str, IptablesTable],
     *,
     also: Mapping[str, tuple[tuple[str, ...], tuple[IptablesRule, ...]]] | None = None,
+    keep_records: bool = False,
 ) -> str:
     """Return the text that removes our chains, and chains and rules of others that are named."""
+    if keep_records:
+        seen = {
+            name: IptablesTable(
+                {chain: policy for chain, policy in table.chains.items() if chain != _ABOUT},
+                table.rules,
+            )
+            for name, table in seen.items()
+        }
     nothing = RuleSet(chains=(), ipv6=False)
     # What redirects goes first.
     return "".join(_table_text(nothing, table, {}, seen, also or {}) for table in reversed(Table))
@@ -152,13 +161,40 @@ def rules_are(rules: RuleSet, family: Family, tables: Mapping[str, IptablesTable
     return True
 
 
+def render_record_removal() -> str:
+    """Return the text that removes the records, when nothing else of ours is there."""
+    return f"*{Table.NAT}\n:{_ABOUT} - [0:0]\n-X {_ABOUT}\nCOMMIT\n"
+
+
 def own_record(tables: Mapping[str, IptablesTable]) -> Record | None:
     """Return what our record says, which is there if all of our tables are."""
+    return next(iter(own_records(tables)), None)
+
+
+def own_records(tables: Mapping[str, IptablesTable]) -> tuple[Record, ...]:
+    """Return our records: that of the rules, and those of applies that were cut short."""
+    found = []
     for rule in tables.get(Table.NAT, IptablesTable()).rules:
         words = rule.words
         if rule.chain == _ABOUT and "--comment" in words[:-1]:
-            return Record.parse(words[words.index("--comment") + 1])
-    return None
+            record = Record.parse(words[words.index("--comment") + 1])
+            if record is not None:
+                found.append(record)
+    return tuple(found)
+
+
+def render_intent(record: Record, tables: Mapping[str, IptablesTable]) -> str:
+    """Return the text that notes what is about to be changed beside the rules."""
+    there = _ABOUT in tables.get(Table.NAT, IptablesTable()).chains
+    return "\n".join(
+        (
+            f"*{Table.NAT}",
+            *(() if there else (f":{_ABOUT} - [0:0]",)),
+            f'-A {_ABOUT} -m comment --comment "{record}" -j RETURN',
+            "COMMIT",
+            "",
+        )
+    )
 
 
 def has_own(tables: Mapping[str, IptablesTable]) -> bool:

@@ -26,7 +26,7 @@ from mesh_traffic_capture.rules import (
 )
 
 TABLE_NAME: Final = "mesh-traffic-capture"
-ISTIO_TABLES: Final = ("istio-proxy-nat", "istio-proxy-mangle", "istio-proxy-raw")
+ISTIO_TABLES: Final[tuple[str, ...]] = ("istio-proxy-nat", "istio-proxy-mangle", "istio-proxy-raw")
 _ABOUT: Final = "about"
 _PRIORITIES: Final = {Table.RAW: -301, Table.MANGLE: -151, Table.NAT: -101}
 """One before the chains of iptables and Istio: others redirect what these rules leave."""
@@ -84,6 +84,9 @@ class NftTable:
     """A table as nft lists it, read."""
 
     record: Record | None
+    """The first, which is of the rules that are there."""
+    records: tuple[Record, ...] = ()
+    """That one, and those of applies that were cut short."""
     chains: Mapping[str, _NftChain]
     packets: Mapping[str, int] = field(default_factory=dict, compare=False)
     """How many packets met the rules of a name."""
@@ -104,6 +107,23 @@ def render_nft(rules: RuleSet, *, added: frozenset[str] = frozenset(), also: str
     return (
         f"add table inet {TABLE_NAME}\ndelete table inet {TABLE_NAME}\n{also}"
         f"table inet {TABLE_NAME} {{\n{about}{body}}}\n"
+    )
+
+
+def render_nft_records(records: Iterable[Record]) -> str:
+    """Return the text that leaves nothing of our table but the records."""
+    lines = "".join(f'\t\treturn comment "{record}"\n' for record in records)
+    return (
+        f"add table inet {TABLE_NAME}\ndelete table inet {TABLE_NAME}\n"
+        f"table inet {TABLE_NAME} {{\n\tchain {_ABOUT} {{\n{lines}\t}}\n}}\n"
+    )
+
+
+def render_nft_intent(record: Record) -> str:
+    """Return the text that notes what is about to be changed beside the rules."""
+    return (
+        f"add table inet {TABLE_NAME}\nadd chain inet {TABLE_NAME} {_ABOUT}\n"
+        f'add rule inet {TABLE_NAME} {_ABOUT} return comment "{record}"\n'
     )
 
 
@@ -128,7 +148,7 @@ def parse_table(text: str) -> NftTable:
     kinds: dict[str, str] = {}
     rules: dict[str, list[_NftRule]] = {}
     packets: dict[str, int] = {}
-    record: Record | None = None
+    records: list[Record] = []
     for entry in json.loads(text)["nftables"]:
         if "chain" in entry:
             chain = entry["chain"]
@@ -140,14 +160,16 @@ def parse_table(text: str) -> NftTable:
         elif "rule" in entry:
             rule = entry["rule"]
             if rule["chain"] == _ABOUT:
-                record = record or Record.parse(rule.get("comment", ""))
+                if (record := Record.parse(rule.get("comment", ""))) is not None:
+                    records.append(record)
                 continue
             read = _read_rule(rule)
             rules.setdefault(rule["chain"], []).append(read)
             packets[read.comment] = packets.get(read.comment, 0) + _packets(rule)
     kinds.pop(_ABOUT, None)
     return NftTable(
-        record=record,
+        record=records[0] if records else None,
+        records=tuple(records),
         chains={name: _NftChain(kind, tuple(rules.get(name, ()))) for name, kind in kinds.items()},
         packets=packets,
     )

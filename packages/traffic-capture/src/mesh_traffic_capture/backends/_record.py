@@ -7,7 +7,7 @@ from typing import Final
 
 _FORM: Final = re.compile(
     r"digest=(?P<digest>[0-9a-f]{32}) mark=(?P<mark>\d{1,10}) table=(?P<table>\d{1,10})"
-    r" added=(?P<added>[a-z0-9,]{0,60})"
+    r" added=(?P<added>[a-z0-9,-]{0,60})"
 )
 
 
@@ -42,6 +42,10 @@ class Record:
             table=int(found["table"]) or None,
             added=frozenset(filter(None, found["added"].split(","))),
         )
+
+
+INTENT: Final = "0" * 32
+"""The digest of a record that is written before the rules are."""
 
 
 def digest(text: str) -> str:
