@@ -50,6 +50,7 @@ from mesh_traffic_capture.rules import (
     build_rules,
     explain,
 )
+from mesh_traffic_capture.validating import ValidationResult, Way, validate_capture
 
 __all__ = [
     # what is to be redirected
@@ -92,6 +93,9 @@ __all__ = [
     "observe_capture",
     "Observed",
     "Backend",
+    "validate_capture",
+    "ValidationResult",
+    "Way",
     # what can go wrong
     "TrafficCaptureError",
     "InvalidCapture",

@@ -9,7 +9,7 @@ from mesh_traffic_capture._errors import CaptureFailed
 from mesh_traffic_capture.applying._observe import IPTABLES, Observed, observe_capture, require
 from mesh_traffic_capture.applying._plan import Step, is_applied, steps_to_apply, steps_to_clean
 from mesh_traffic_capture.config import CaptureConfig
-from mesh_traffic_capture.kernel import only_one, run_all
+from mesh_traffic_capture.kernel import only_one, run_all, unmapped
 from mesh_traffic_capture.rules import build_rules
 
 
@@ -52,10 +52,11 @@ def apply_capture(
     which there are none. Raises `InvalidCapture`, `LockTimedOut` or `CaptureFailed`.
     """
     rules = build_rules(config)
+    unmatched = tuple(_unmatched(config))
     with _locked(dry_run=dry_run, timeout_s=lock_timeout_s) as lock:
         observed = observe_capture()
         chosen, reason = _choose(backend, observed)
-        notes = [*config.notes(), *observed.unknown]
+        notes = [*config.notes(), *unmatched, *observed.unknown]
         if is_applied(rules, chosen, observed):
             return Applied(
                 changed=False, backend=chosen, reason=reason, commands=(), notes=tuple(notes)
@@ -108,6 +109,24 @@ def _do(steps: tuple[Step, ...], lock: int | None) -> None:
             step.call()
         else:
             run_all(step.commands, keep_open=() if lock is None else (lock,))
+
+
+def _unmatched(config: CaptureConfig) -> Iterator[str]:
+    """Yield which ids no process can have here; raises `CaptureFailed` if all of the proxy's.
+
+    nft takes such an id and never matches: the proxy's own traffic would come back to it.
+    """
+    uids, gids = unmapped(config.proxy_uids), unmapped(config.proxy_gids, groups=True)
+    if len(uids) == len(config.proxy_uids) and len(gids) == len(config.proxy_gids):
+        raise CaptureFailed(
+            "none of the proxy's users and groups "
+            f"({', '.join(map(str, (*uids, *gids)))}) exists in this user namespace, so no rule "
+            "would know its traffic: map a range of ids (newuidmap, a line in /etc/subuid), or "
+            "name a user or group that is there"
+        )
+    for kind, ids in (("user", uids), ("group", gids)):
+        for each in ids:
+            yield f"no process here can have the {kind} {each}: the rules about it match nothing"
 
 
 def _choose(wanted: Backend | None, observed: Observed) -> tuple[Backend, str]:

@@ -22,6 +22,7 @@ from mesh_traffic_capture.backends import (
     istio_marks,
     istio_rules,
     own_records,
+    own_rules,
     parse_save,
     parse_table,
 )
@@ -214,3 +215,18 @@ def require(backend: Backend, observed: Observed) -> None:
     """Raise `CaptureFailed` if a backend can't be used."""
     if reason := observed.usable.get(backend, ""):
         raise CaptureFailed(f"{backend} can't be used: {reason}")
+
+
+def rule_names(observed: Observed, family: Family) -> frozenset[tuple[str, str]]:
+    """Return the chains and names of our rules that are there for an address family."""
+    found: set[tuple[str, str]] = set()
+    if observed.nft_table is not None:
+        found.update(
+            (name, rule.comment)
+            for name, chain in observed.nft_table.chains.items()
+            for rule in chain.rules
+        )
+    for (_, each), tables in observed.tables.items():
+        if each is family:
+            found.update(own_rules(tables))
+    return frozenset(found)

@@ -202,6 +202,16 @@ def has_own(tables: Mapping[str, IptablesTable]) -> bool:
     return any(name.startswith(_PREFIX) for table in tables.values() for name in table.chains)
 
 
+def own_rules(tables: Mapping[str, IptablesTable]) -> Iterator[tuple[str, str]]:
+    """Yield the chain and the name of each rule of ours; the chain by its name in a `RuleSet`."""
+    for table in tables.values():
+        for rule in table.rules:
+            words = rule.words
+            if rule.chain.startswith(_PREFIX) and "--comment" in words[:-1]:
+                chain = rule.chain.removeprefix(_PREFIX).lower().replace("_", "-")
+                yield chain, words[words.index("--comment") + 1]
+
+
 def _digest(rules: RuleSet) -> str:
     return digest(render_nft(rules))
 

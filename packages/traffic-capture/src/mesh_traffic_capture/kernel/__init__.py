@@ -2,6 +2,7 @@
 
 from mesh_traffic_capture.kernel._facts import look_up_facts
 from mesh_traffic_capture.kernel._lock import only_one
+from mesh_traffic_capture.kernel._owners import opened_by, unmapped
 from mesh_traffic_capture.kernel._programs import (
     Command,
     Done,
@@ -19,6 +20,7 @@ from mesh_traffic_capture.kernel._routing import (
     addresses,
     has_passed_on_address,
     mark_routes,
+    out_interface,
     remove_mark_route,
     remove_passed_on_address,
 )
@@ -37,6 +39,9 @@ __all__ = [
     "look_up_facts",
     "mark_routes",
     "only_one",
+    "opened_by",
+    "out_interface",
+    "unmapped",
     "remove_mark_route",
     "remove_passed_on_address",
     "run_all",

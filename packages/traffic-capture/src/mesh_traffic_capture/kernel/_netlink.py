@@ -48,6 +48,14 @@ def dump(kind: int, body: bytes) -> Iterator[bytes]:
                 yield content
 
 
+def ask(kind: int, body: bytes) -> bytes | None:
+    """Return the body of the kernel's answer about one thing; None if there is no such thing."""
+    with _asking(kind, _REQUEST, body) as asked:
+        for answer, content in _messages(asked.recv(1 << 16)):
+            return None if answer == _ERROR else content
+    return None
+
+
 def change(kind: int, body: bytes, *, create: bool = False) -> None:
     """Have the kernel add or remove something; raises `CaptureFailed`.
 

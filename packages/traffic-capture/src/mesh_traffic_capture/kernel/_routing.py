@@ -12,7 +12,7 @@ from ipaddress import ip_address
 from typing import Final
 
 from mesh_traffic_capture.config import PASSED_ON_IPV6, IPAddress
-from mesh_traffic_capture.kernel._netlink import attribute, attributes, change, dump
+from mesh_traffic_capture.kernel._netlink import ask, attribute, attributes, change, dump
 from mesh_traffic_capture.rules import Family
 
 PASSED_ON_ADDRESS: Final = f"{PASSED_ON_IPV6}/128"
@@ -56,6 +56,20 @@ def addresses() -> Iterator[tuple[IPAddress, bool]]:
             address = ip_address(packed)
             reachable = scope not in {_HOST_SCOPE, _LINK_SCOPE}
             yield address, reachable and not address.is_loopback and not address.is_link_local
+
+
+def out_interface(destination: IPAddress) -> str | None:
+    """Return the interface by which packets to an address leave; None: there is no route."""
+    family = Family(destination.version)
+    head = _TWELVE.pack(_number(family), destination.max_prefixlen, 0, 0, 0, 0, 0, 0, 0)
+    answer = ask(_GET_ROUTE, head + attribute(1, destination.packed))
+    if answer is None:
+        return None
+    index = _u32(attributes(answer[_TWELVE.size :]).get(_OIF))
+    try:
+        return socket.if_indextoname(index) if index else None
+    except OSError:
+        return None
 
 
 def mark_routes() -> tuple[MarkRoute, ...]:
