@@ -33,7 +33,7 @@ FACTS = frozenset(
         *("mesh_token_exchange.AccessToken", "mesh_status_server.Request", "mesh_discovery.Load"),
         *("istio_settings.Read", "istio_settings.NodeIdentity", "istio_settings.ProxyConfig"),
         *("mesh_local.Instance", "mesh_local.StateFolder", "mesh_local.MeshFile"),
-        *("mesh_local.Response", "mesh_model.Endpoint"),
+        *("mesh_local.Response", "mesh_model.Endpoint", "mesh_traffic_capture.IstioSettings"),
         # Content that a server serves, made for each resource.
         *("xds_server.Resource", "mesh_dnsproxy.NameEntry"),
         # Read from a filter's configuration, and told of it.
