@@ -14,6 +14,8 @@ from ipaddress import IPv4Network, ip_address
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import istio_leftovers
 from mesh_traffic_capture import (
@@ -23,6 +25,7 @@ from mesh_traffic_capture import (
     CaptureConfig,
     CaptureFailed,
     DnsCapture,
+    Family,
     LockTimedOut,
     Mode,
     apply_capture,
@@ -32,6 +35,7 @@ from mesh_traffic_capture import (
     observe_capture,
 )
 from mesh_traffic_capture.applying import _observe, _plan
+from mesh_traffic_capture.backends import istio_rules, own_records, parse_save, rules_are
 from mesh_traffic_capture.kernel import find_program, only_one
 from probing import in_namespace, run, why_not
 
@@ -374,6 +378,30 @@ def test_a_thousand_ranges_are_applied_and_compared() -> None:
             assert not apply_capture(config, backend=backend).changed
 
     in_network(scene)
+
+
+@each_backend
+def test_ipv6_that_is_off_on_the_machine_is_no_trouble(backend: Backend) -> None:
+    def scene() -> None:
+        run("sysctl", "-q", "-w", "net.ipv6.conf.all.disable_ipv6=1")
+        before = snapshot()
+        apply_capture(replace(RICH, ipv6=False), backend=backend)
+        assert whole(replace(RICH, ipv6=False), backend)
+        clean_capture()
+        assert snapshot() == before
+
+    in_network(scene)
+
+
+def test_what_iptables_save_prints_is_read_or_left() -> None:
+    @given(st.text(alphabet=":*-A COMIT\n\"'x[0]{}", max_size=80))
+    def read(text: str) -> None:
+        tables = parse_save(text)
+        own_records(tables)
+        istio_rules(tables)
+        assert not rules_are(build_rules(PLAIN), Family.IPV4, tables)
+
+    read()
 
 
 def test_the_facts_of_a_namespace() -> None:

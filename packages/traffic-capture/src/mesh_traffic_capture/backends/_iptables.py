@@ -78,7 +78,7 @@ def parse_save(text: str) -> dict[str, IptablesTable]:
             chains, rules = {}, []
             name = line[1:].strip()
         elif line.startswith(":"):
-            chain, policy, *_ = line[1:].split()
+            chain, policy, *_ = (*line[1:].split(), "", "")
             chains[chain] = policy
         elif line.startswith("-A "):
             _, chain, *rest = line.split(" ", 2)

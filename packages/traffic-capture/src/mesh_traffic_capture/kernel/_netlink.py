@@ -14,6 +14,8 @@ _ERROR, _DONE = 2, 3
 _REQUEST, _ACK, _DUMP, _EXCLUSIVE, _CREATE = 0x1, 0x4, 0x300, 0x200, 0x400
 _HEADER: Final = struct.Struct("=IHHII")
 _ATTRIBUTE: Final = struct.Struct("=HH")
+_NO_SUCH_FAMILY: Final = frozenset({errno.EAFNOSUPPORT, errno.EOPNOTSUPP, errno.EPFNOSUPPORT})
+"""A kernel without IPv6 has no rules and routes of it."""
 _MOST_MESSAGES: Final = 100_000
 _TIMEOUT_S: Final = 10
 
@@ -37,13 +39,18 @@ def attributes(data: bytes) -> dict[int, bytes]:
 
 
 def dump(kind: int, body: bytes) -> Iterator[bytes]:
-    """Yield the bodies of all that the kernel lists; raises `CaptureFailed`."""
+    """Yield the bodies of all that the kernel lists; raises `CaptureFailed`.
+
+    Of an address family that it does not have, a kernel lists nothing, or another one's.
+    """
     with _asking(kind, _REQUEST | _DUMP, body) as asked:
         for _ in range(_MOST_MESSAGES):
             for answer, content in _messages(asked.recv(1 << 18)):
                 if answer == _DONE:
                     return
                 if answer == _ERROR:
+                    if -struct.unpack_from("=i", content)[0] in _NO_SUCH_FAMILY:
+                        return
                     raise _failure(kind, content)
                 yield content
 

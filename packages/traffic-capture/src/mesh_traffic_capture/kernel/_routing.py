@@ -124,11 +124,11 @@ def _passed_on() -> bytes:
 def _mark_rules(family: Family) -> Iterator[tuple[int, int]]:
     """Yield mark and table of each rule that asks for a mark and nothing else."""
     for body in dump(_GET_RULE, _TWELVE.pack(_number(family), 0, 0, 0, 0, 0, 0, 0, 0)):
-        _, to_length, from_length, tos, table, _, _, action, flags = _TWELVE.unpack_from(body)
+        number, to_length, from_length, tos, table, _, _, action, flags = _TWELVE.unpack_from(body)
         found = attributes(body[_TWELVE.size :])
         mark, mask = _u32(found.get(_MARK)), _u32(found.get(_MASK), _FULL)
         plain = not (to_length or from_length or tos or flags) and mask == _FULL
-        if mark and plain and action == _TO_TABLE:
+        if number == _number(family) and mark and plain and action == _TO_TABLE:
             yield mark, _u32(found.get(_RULE_TABLE), table)
 
 
@@ -136,9 +136,10 @@ def _local_tables(family: Family) -> Iterator[int]:
     """Yield the tables that have the route `local default dev lo`."""
     lo = socket.if_nametoindex("lo")
     for body in dump(_GET_ROUTE, _TWELVE.pack(_number(family), 0, 0, 0, 0, 0, 0, 0, 0)):
-        _, to_length, _, _, table, _, _, kind, _ = _TWELVE.unpack_from(body)
+        number, to_length, _, _, table, _, _, kind, _ = _TWELVE.unpack_from(body)
         found = attributes(body[_TWELVE.size :])
-        if kind == _LOCAL and to_length == 0 and _u32(found.get(_OIF)) == lo:
+        default = number == _number(family) and to_length == 0
+        if kind == _LOCAL and default and _u32(found.get(_OIF)) == lo:
             yield _u32(found.get(_ROUTE_TABLE), table)
 
 
