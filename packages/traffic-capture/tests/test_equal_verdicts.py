@@ -12,11 +12,14 @@ from drawn_captures import configs
 from mesh_traffic_capture import (
     ALL,
     CaptureConfig,
+    ConnectionState,
+    Direction,
     DnsCapture,
     Explanation,
     Mode,
     Outcome,
     Packet,
+    Protocol,
     RuleSet,
     build_rules,
     explain,
@@ -25,6 +28,7 @@ from mesh_traffic_capture import (
 )
 from mesh_traffic_capture.rules import Family
 from probing import (
+    LOCAL_TOO,
     Seen,
     draw_packets,
     in_namespace,
@@ -205,3 +209,23 @@ def test_a_rule_that_is_missing_in_the_kernel_is_noticed(name: str) -> None:
     )
     assert mutant != rules
     assert differences(config, by_nft, seed=1, other=mutant) != []
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+def test_without_a_proxy_inbound_connections_of_tproxy_are_dropped(writer: str) -> None:
+    packets = [
+        packet
+        for packet in draw_packets(2, PROBES)
+        if packet.direction is Direction.INBOUND
+        and packet.protocol is Protocol.TCP
+        and packet.state is ConnectionState.NEW
+        and packet.destination not in LOCAL_TOO
+        and packet.destination_port != 15008
+    ]
+
+    def probed() -> list[Seen]:
+        prepare()
+        WRITERS[writer](build_rules(FLAGS["tproxy"]))
+        return probe(packets)
+
+    assert {found.port for found in in_namespace(probed)} == {None}
