@@ -234,7 +234,7 @@ async def test_the_local_meshs_commands_run_the_mesh_of_its_page() -> None:
     document = "packages/local/README.md"
     async with machine() as here:
         reader, folder = here.reader("local"), here.place / "local"
-        begin, *commands, by_resolv_conf = blocks(document)
+        begin, *commands, by_resolv_conf, redirected, call = blocks(document)
         try:
             await reader.follow(begin)
             (folder / "mesh.yaml").write_text(first(document, "yaml"))
@@ -246,6 +246,10 @@ async def test_the_local_meshs_commands_run_the_mesh_of_its_page() -> None:
             await reader.follow(Block("sh", "mesh", "mesh-local up mesh.yaml\n"))
             assert "hello from the backend" in await reader.follow(by_resolv_conf)
             await reader.stop()
+            if shutil.which("nft") is not None:
+                await reader.follow(redirected)
+                assert "hello from the backend" in await reader.follow(call)
+                await reader.stop()
         except BaseException as error:
             error.add_note("".join(reader.transcript))
             raise

@@ -16,9 +16,17 @@ from rich.console import Console
 from mesh_command_line import Form, examples
 from mesh_local._duration_text import milliseconds
 from mesh_local._errors import MeshLocalError
-from mesh_local.asking._asking import fetch_environment, fetch_mesh_status, fetch_route, stop_mesh
+from mesh_local.asking._asking import (
+    fetch_environment,
+    fetch_mesh_status,
+    fetch_route,
+    join_mesh,
+    stop_mesh,
+)
 from mesh_local.asking._finding import find_state
 from mesh_local.asking._logs import log_lines
+from mesh_local.capture._joining import enter_network
+from mesh_local.config._addresses import Inside
 from mesh_local.display._screen import mesh_screen
 from mesh_local.observation._http import Answer, fetch
 from mesh_local.observation._missing_service import UNREACHED
@@ -117,7 +125,7 @@ def wait(
 
     state = find_state(file=_one_of(file, named), state_dir=state_dir)
     found = fetch_mesh_status(state)
-    host = found.control_plane.rpartition(":")[0]
+    host = "127.0.0.1" if join_mesh(state) else found.control_plane.rpartition(":")[0]
     try:
         count = wait_for_distribution(host, MONITORING_PORT, timeout_s=timeout_s)
     except StatusError as error:
@@ -173,9 +181,11 @@ def execute(
 ) -> None:
     """Run a command in the environment of a workload's program.
 
-    It has its variables, so that http_proxy leads to its Envoy. The exit status is the command's.
+    It has its variables, so that http_proxy leads to its Envoy, and its network if the mesh runs
+    with --capture. The exit status is the command's.
     """
-    given = fetch_environment(find_state(file=file, state_dir=state_dir), workload)
+    state = find_state(file=file, state_dir=state_dir)
+    given = fetch_environment(state, workload)
     environment = {**os.environ, **given.variables}
     words = command[1:] if command[0] == "--" else command
     if not words:
@@ -183,6 +193,9 @@ def execute(
     program = find_program(words[0], Path.cwd(), environment.get("PATH", os.defpath))
     if program is None:
         raise typer.BadParameter(f'there is no program "{words[0]}"')
+    if given.network is not None:
+        join_mesh(state)
+        enter_network(given.network)
     os.execve(program, words, environment)  # noqa: S606 - the user's own command, without a shell
 
 
@@ -207,11 +220,14 @@ def request(
     Prints the body of the answer; the exit status is 1 for a status from 400 on, or no answer.
     """
     headers = dict(map(_header, header or ()))
-    way = fetch_route(find_state(file=file, state_dir=state_dir), sender, url)
+    state = find_state(file=file, state_dir=state_dir)
+    way = fetch_route(state, sender, url)
+    if way.network is not None:
+        join_mesh(state)
     try:
         answer = asyncio.run(
             fetch(
-                way.host,
+                way.host if way.network is None else Inside(way.network, way.host),
                 way.port,
                 method=method,
                 target=way.target,

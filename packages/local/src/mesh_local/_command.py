@@ -78,7 +78,11 @@ def init(
 
 
 @app.command(
-    epilog=examples("mesh-local up", "mesh-local up mesh.yaml --once --state-dir /tmp/mesh")
+    epilog=examples(
+        "mesh-local up",
+        "mesh-local up mesh.yaml --once --state-dir /tmp/mesh",
+        "mesh-local up --capture",
+    )
 )
 def up(
     file: Annotated[Path, _MESH_FILE] = _DEFAULT_FILE,
@@ -97,8 +101,19 @@ def up(
         ),
     ] = None,
     allow_unsupported: Annotated[bool, _ALLOW_UNSUPPORTED] = False,
+    capture: Annotated[
+        bool,
+        typer.Option(
+            "--capture",
+            help="Give each workload a network of its own, and redirect its connections.",
+        ),
+    ] = False,
 ) -> None:
-    """Start the mesh in FILE and show it until Ctrl-C."""
+    """Start the mesh in FILE and show it until Ctrl-C.
+
+    With --capture programs need not know of the mesh: what they connect to, and the names that they
+    ask for, go to their Envoys. That needs root or subordinate ids.
+    """
     from rich.console import Console
 
     from mesh_local._up import once as run_once
@@ -107,10 +122,22 @@ def up(
     mesh = load_mesh_file(file)
     folder = default_state_folder(file) if state_dir is None else state_dir
     run = run_once if once else run_up
-    well = asyncio.run(
-        run(mesh, folder=folder, console=Console(), allow_unsupported=allow_unsupported)
-    )
-    raise typer.Exit(0 if well else 1)
+
+    def well() -> int:
+        running = run(
+            mesh,
+            folder=folder,
+            console=Console(),
+            allow_unsupported=allow_unsupported,
+            redirected=capture,
+        )
+        return 0 if asyncio.run(running) else 1
+
+    if not capture:
+        raise typer.Exit(well())
+    from mesh_local.capture._separating import run_separately
+
+    raise typer.Exit(run_separately(well))
 
 
 @app.command(epilog=examples("mesh-local demo", "mesh-local demo --keep"))

@@ -14,6 +14,10 @@ class AddressError(MeshLocalError):
     """This machine has no addresses left for the mesh."""
 
 
+class NetworkError(MeshLocalError):
+    """This machine, or this user, can't have networks for the workloads."""
+
+
 class StateError(MeshLocalError):
     """The state folder can't be used."""
 

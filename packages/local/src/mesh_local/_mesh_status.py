@@ -14,7 +14,7 @@ from mesh_local.config._edit import Edit
 from mesh_local.config._plan import MeshPlan
 from mesh_local.config._shapes import Protocol
 from mesh_local.processes._children import Child, ChildState
-from mesh_local.processes._specs import grpc_bootstrap
+from mesh_local.processes._specs import grpc_bootstrap, names_at
 
 _STARTS_WITHIN = timedelta(seconds=30)
 """A workload that has not been ready yet is starting until then, and trouble afterwards."""
@@ -208,7 +208,7 @@ def _workload(running: RunningWorkload, plan: MeshPlan, now: datetime) -> Worklo
         proxy=f"{addresses.outbound}:{port}"
         if calls and (port := plan.file.mesh.http_proxy_port)
         else None,
-        names=f"{addresses.inbound}:{plan.dns_port}" if calls and plan.dns_port else None,
+        names=names_at(plan, instance) if calls and plan.dns_port else None,
         bootstrap=str(grpc_bootstrap(running.agent.spec.directory)) if not has_envoy else None,
         serial=agent.serial if agent else None,
         not_after=agent.not_after if agent else None,
@@ -304,7 +304,7 @@ def request_to_try(plan: MeshPlan) -> str | None:
     if called is None:
         return None
     callee, port = called
-    if not proxy_port:
+    if not proxy_port and not plan.is_redirected:
         return f"curl http://{callee.addresses.app}:{port}/"
     others = [
         each
@@ -315,4 +315,6 @@ def request_to_try(plan: MeshPlan) -> str | None:
     ]
     caller = others[0] if others else callee
     name = f"{callee.workload.name}.{callee.workload.namespace}"
+    if plan.is_redirected:
+        return f"mesh-local exec {caller.name} -- curl http://{name}:{port}/"
     return f"curl -x http://{caller.addresses.outbound}:{proxy_port} http://{name}:{port}/"

@@ -37,13 +37,18 @@ _SHOWN_WARNINGS = 5
 
 
 async def up(
-    file: MeshFile, *, folder: Path, console: Console, allow_unsupported: bool = False
+    file: MeshFile,
+    *,
+    folder: Path,
+    console: Console,
+    allow_unsupported: bool = False,
+    redirected: bool = False,
 ) -> bool:
     """Run a mesh and show it until it is asked to stop; a second signal kills what still stops.
 
     Returns True: a stop that was asked for is well.
     """
-    with prepared(file, folder) as (plan, state), _own_log(state):
+    with prepared(file, folder, redirected=redirected) as (plan, state), _own_log(state):
         say(console, f"starting the mesh {file.name} with {count_of_workloads(plan)}")
         try:
             async with _until_stopped(console, file, state) as (kill_now, answers):
@@ -113,7 +118,12 @@ async def _until_all_ready(mesh: RunningMesh) -> None:
 
 
 async def once(
-    file: MeshFile, *, folder: Path, console: Console, allow_unsupported: bool = False
+    file: MeshFile,
+    *,
+    folder: Path,
+    console: Console,
+    allow_unsupported: bool = False,
+    redirected: bool = False,
 ) -> bool:
     """Run a mesh until its checks are done; tells whether all of them passed.
 
@@ -121,7 +131,7 @@ async def once(
     """
     loop = asyncio.get_running_loop()
     started = loop.time()
-    with prepared(file, folder) as (plan, state), _own_log(state):
+    with prepared(file, folder, redirected=redirected) as (plan, state), _own_log(state):
         say(console, f"Starting the mesh {file.name}; its logs are in {state.logs}")
         async with _until_stopped(console, file, state) as (kill_now, answers):
             running = running_mesh(

@@ -1,16 +1,19 @@
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from mesh_local import (
     AddressError,
     Block,
+    ConfigurationError,
     MeshFile,
     MeshPlan,
     mesh_config,
     mesh_documents,
     plan_mesh,
 )
+from mesh_local.config._addresses import Inside, RedirectedBlock
 from mesh_local.config._plan import gateway_endpoints, needed_endpoints
 from mesh_local.state._istio import instance_labels, to_yaml
 from mesh_testkit import Golden
@@ -128,3 +131,35 @@ def test_a_replica_that_gets_no_address_is_reported(parse: Callable[..., MeshFil
     file = parse("workloads: [{name: a, replicas: 2}]")
     with pytest.raises(AddressError, match="a gets no address: 255 replicas run or still stop"):
         plan_mesh(file, Block(number=64), positions=positions)
+
+
+def test_a_redirected_workload_has_a_network_with_one_address(shop: MeshFile) -> None:
+    plan = plan_mesh(shop, RedirectedBlock(folder=Path("/state/networks")))
+    frontend = plan.instances_of("frontend")[0].addresses
+    assert (frontend.inbound, frontend.app) == ("10.77.3.1", "10.77.3.1")
+    assert frontend.agent == Inside("/state/networks/3", "127.0.0.1")
+    assert frontend.program == Inside("/state/networks/3", "10.77.3.1")
+
+
+def test_ports_of_redirected_workloads_are_free_on_every_machine(shop: MeshFile) -> None:
+    plan = plan_mesh(shop, RedirectedBlock(folder=Path("/state/networks")))
+    assert set(needed_endpoints(plan)) == {("10.77.0.1", 15012), ("127.0.0.1", 15014)}
+
+
+def test_a_redirected_mesh_as_istio_configuration(shop: MeshFile, golden: Golden) -> None:
+    plan = plan_mesh(shop, RedirectedBlock(folder=Path("/state/networks")))
+    golden("redirected_config.yaml", to_yaml([mesh_config(plan), *mesh_documents(plan)]))
+
+
+def test_what_has_no_network_of_its_own_can_t_be_redirected(
+    parse: Callable[[str], MeshFile],
+) -> None:
+    file = parse(
+        "workloads:\n- name: a\n  gateway: {ports: [80]}\n- name: b\n  proxyless: true\n- name: c\n"
+    )
+    with pytest.raises(ConfigurationError) as refused:
+        plan_mesh(file, RedirectedBlock(folder=Path("/state/networks")))
+    first, second = str(refused.value).splitlines()
+    assert first.startswith(f"{file.path}:3: workloads[0].gateway: a listens on")
+    assert second.startswith(f"{file.path}:5: workloads[1].proxyless: b has no Envoy")
+    assert first.endswith("run the mesh without it, or leave the workload out")

@@ -1,4 +1,5 @@
 import json
+import os
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -9,6 +10,7 @@ import pytest
 
 from mesh_discovery import StartSettings
 from mesh_local import Block, MeshFile, MeshLocalError, MeshPlan, StateFolder, plan_mesh
+from mesh_local.config._addresses import RedirectedBlock
 from mesh_local.config._variables import AGENTS_OWN
 from mesh_local.processes._specs import (
     agent_process,
@@ -41,6 +43,45 @@ def test_an_agent_as_it_is_run(plan: MeshPlan, golden: Golden) -> None:
     spec = agent_process(plan, plan.instances[0], STATE, USER_ENVIRONMENT)
     assert spec.directory == Path("/state/workloads/backend-1")
     golden("agent.json", {"arguments": spec.arguments[1:], "environment": dict(spec.environment)})
+
+
+@pytest.fixture
+def redirected(shop: MeshFile) -> MeshPlan:
+    return plan_mesh(shop, RedirectedBlock(folder=Path("/state/networks")))
+
+
+def test_a_redirected_workload_s_agent_as_it_is_run(redirected: MeshPlan, golden: Golden) -> None:
+    spec = agent_process(redirected, redirected.instances[0], STATE, USER_ENVIRONMENT)
+    python, *words = spec.arguments
+    assert python == sys.executable
+    assert words[:2] == ["-I", "-S"]
+    assert Path(words[2]).name == "_within.py"
+    assert words[3:6] == ["/state/networks/1", "1337", sys.executable]
+    golden(
+        "redirected_agent.json",
+        {"arguments": words[6:], "environment": dict(spec.environment)},
+    )
+
+
+def test_a_redirected_program_is_in_its_network_and_has_no_proxy(redirected: MeshPlan) -> None:
+    spec = app_process(
+        redirected, redirected.instances[0], STATE, {**USER_ENVIRONMENT, "PATH": os.environ["PATH"]}
+    )
+    assert spec is not None
+    assert spec.arguments[4:6] == ("/state/networks/1", "-")
+    assert spec.arguments[-1] == "backend.py"
+    assert spec.environment["HOST"] == "10.77.1.1"
+    assert spec.environment["NO_PROXY"] == "*"
+    assert "MESH_OUTBOUND_ADDRESS" not in spec.environment
+    assert spec.environment["MESH_DNS"] == "127.0.0.1:15053"
+
+
+def test_pages_of_the_control_plane_are_shown_to_its_own_machine(redirected: MeshPlan) -> None:
+    words = control_plane_process(redirected, STATE, USER_ENVIRONMENT).arguments
+    options = dict(zip(words[4::2], words[5::2], strict=True))
+    assert options["--monitoring-addr"] == "127.0.0.1:15014"
+    assert options["--secure-grpc-addr"] == "10.77.0.1:15012"
+    assert options["--key-set-networks"] == "127.0.0.0/8,::1,10.77.0.0/16"
 
 
 def test_a_workload_s_agent_gets_the_variables_that_are_its_own(

@@ -8,6 +8,7 @@ so that the answers give nothing away.
 import asyncio
 import logging
 import os
+import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -25,12 +26,15 @@ from mesh_local.asking._questions import (
     Answered,
     Environment,
     EnvironmentQuestion,
+    Namespaces,
+    NamespacesQuestion,
     Question,
     Refusal,
     RouteQuestion,
     StatusQuestion,
     StopQuestion,
 )
+from mesh_local.capture._joining import KINDS, own_namespaces
 from mesh_local.observation._routes import route
 from mesh_local.processes._specs import program_environment
 from mesh_local.state._folder import StateFolder
@@ -67,7 +71,9 @@ class Answers:
                 if instance.workload.gateway is not None:
                     raise FaultError(f"{instance.name} is a gateway: it has no program")
                 given = program_environment(self.mesh.plan, instance, self.mesh.state)
-                return Environment(variables=given)
+                return Environment(variables=given, network=instance.addresses.network)
+            case NamespacesQuestion():
+                return Namespaces(kinds=KINDS if self.mesh.plan.is_redirected else ())
             case RouteQuestion():
                 instance = sender(self.mesh, question.workload)[0].instance
                 return route(self.mesh.plan, instance, question.url)
@@ -88,7 +94,11 @@ async def answering(state: StateFolder, answers: Answers) -> AsyncIterator[None]
         try:
             if (question := await _question(reader, writer)) is None:
                 return
-            await _send(writer, _answer(answers, question))
+            answer = _answer(answers, question)
+            if isinstance(question, NamespacesQuestion) and isinstance(answer, Answered):
+                _send_namespaces(writer, answer)
+            else:
+                await _send(writer, answer)
             if isinstance(question, StopQuestion):
                 await asyncio.Event().wait()
         except ValueError as error:
@@ -145,3 +155,17 @@ async def _send(writer: asyncio.StreamWriter, answer: Answered | Refusal) -> Non
     writer.write(msgspec.json.encode(answer) + b"\n")
     async with asyncio.timeout(_ASKED_WITHIN_S):
         await writer.drain()
+
+
+def _send_namespaces(writer: asyncio.StreamWriter, answer: Answered) -> None:
+    """Send the answer with the descriptors that it names; there is room, as it is the first."""
+    kinds = msgspec.json.decode(answer.answer, type=Namespaces).kinds
+    handles = own_namespaces(kinds)
+    try:
+        # asyncio's own socket sends no descriptors.
+        own = socket.socket(fileno=os.dup(writer.get_extra_info("socket").fileno()))
+        with own:
+            socket.send_fds(own, [msgspec.json.encode(answer) + b"\n"], handles)
+    finally:
+        for each in handles:
+            os.close(each)

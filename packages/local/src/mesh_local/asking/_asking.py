@@ -19,12 +19,15 @@ from mesh_local.asking._questions import (
     Answered,
     Environment,
     EnvironmentQuestion,
+    Namespaces,
+    NamespacesQuestion,
     Question,
     Refusal,
     RouteQuestion,
     StatusQuestion,
     StopQuestion,
 )
+from mesh_local.capture._joining import KINDS, join
 from mesh_local.observation._routes import Route
 from mesh_local.state._folder import StateFolder, is_running
 
@@ -47,6 +50,25 @@ def fetch_environment(state: StateFolder, workload: str) -> Environment:
 def fetch_route(state: StateFolder, workload: str, url: str) -> Route:
     """Return where a workload's request goes; raises as `fetch_mesh_status` does."""
     return _ask(state, RouteQuestion(workload=workload, url=url), Route)
+
+
+def join_mesh(state: StateFolder) -> bool:
+    """Enter the namespaces of the mesh; return whether it has some of its own.
+
+    Raises `NotRunning`, `NetworkError`.
+
+    Then its addresses are reached, as from its own process; paths are that process's.
+    """
+    with _connected(state) as connection:
+        handles: list[int] = []
+        try:
+            found = _put(connection, NamespacesQuestion(), Namespaces, state, handles=handles)
+            if len(handles) != len(found.kinds):
+                raise StateError(f"the mesh of {state.path} gives no descriptors of its namespaces")
+            return join(dict(zip(found.kinds, handles, strict=True)))
+        finally:
+            for each in handles:
+                os.close(each)
 
 
 def stop_mesh(state: StateFolder) -> None:
@@ -72,10 +94,18 @@ def _ask(
         return _put(connection, question, kind, state)
 
 
-def _put(connection: socket.socket, question: Question, kind: type[T], state: StateFolder) -> T:
+def _put(
+    connection: socket.socket,
+    question: Question,
+    kind: type[T],
+    state: StateFolder,
+    *,
+    handles: list[int] | None = None,
+) -> T:
+    """Ask, and return the answer. handles: gets the descriptors that come with it."""
     try:
         connection.sendall(msgspec.json.encode(question) + b"\n")
-        line = _line(connection)
+        line = _line(connection, [] if handles is None else handles)
     except TimeoutError:
         raise MeshLocalError(
             f"the mesh of {state.path} does not answer: is its process suspended?"
@@ -94,10 +124,12 @@ def _put(connection: socket.socket, question: Question, kind: type[T], state: St
         ) from None
 
 
-def _line(connection: socket.socket) -> bytes:
+def _line(connection: socket.socket, handles: list[int]) -> bytes:
     received = bytearray()
     while not received.endswith(b"\n"):
-        if not (data := connection.recv(65536)):
+        data, came, _, _ = socket.recv_fds(connection, 65536, len(KINDS))
+        handles += came
+        if not data:
             break
         received += data
         if len(received) > MOST_BYTES:

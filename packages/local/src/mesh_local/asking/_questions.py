@@ -28,6 +28,13 @@ class RouteQuestion(msgspec.Struct, frozen=True, tag="route", kw_only=True):
     url: str
 
 
+class NamespacesQuestion(msgspec.Struct, frozen=True, tag="namespaces"):
+    """Asks for the namespaces that the mesh is in; the answer is `Namespaces`.
+
+    With it come their descriptors: process ids may mean others where the asker is.
+    """
+
+
 class StopQuestion(msgspec.Struct, frozen=True, tag="stop"):
     """Asks for the stop.
 
@@ -35,13 +42,26 @@ class StopQuestion(msgspec.Struct, frozen=True, tag="stop"):
     """
 
 
-Question = StatusQuestion | EnvironmentQuestion | RouteQuestion | StopQuestion
+Question = StatusQuestion | EnvironmentQuestion | RouteQuestion | NamespacesQuestion | StopQuestion
+
+
+class Namespaces(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer about namespaces: those whose descriptors come with it, in this order.
+
+    None if the workloads have no networks of their own.
+    """
+
+    kinds: tuple[str, ...] = ()
 
 
 class Environment(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer about a program's environment: the variables that the mesh and its file set."""
+    """The answer about a program's environment: the variables that the mesh and its file set.
+
+    network: the path of the namespace that is its network, as the mesh's process sees it.
+    """
 
     variables: dict[str, str]
+    network: str | None = None
 
 
 class Refusal(msgspec.Struct, frozen=True, tag="refusal", kw_only=True):

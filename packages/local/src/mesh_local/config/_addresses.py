@@ -3,6 +3,8 @@
 A mesh owns one block 127.B.0.0/16. Its control plane is at 127.B.0.1, workload N at 127.B.N.1
 (its Envoy's inbound side), .2 (its program) and .3 (its Envoy's outbound side). Linux answers on
 all of 127.0.0.0/8 without being asked; other systems only on 127.0.0.1.
+
+A workload whose connections are redirected has a network of its own, with one address in the mesh.
 """
 
 import errno
@@ -10,6 +12,9 @@ import socket
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from ipaddress import IPv4Network
+from pathlib import Path
+from typing import ClassVar
 
 from mesh_local._errors import AddressError
 
@@ -20,6 +25,22 @@ _TRIES = 8
 _LOCK_PORT = 15012
 
 
+_LOOPBACK = "127.0.0.1"
+
+
+@dataclass(frozen=True, slots=True)
+class Inside:
+    """A host as it is found from inside a workload's network."""
+
+    network: str
+    """The path of the network's namespace."""
+    host: str
+    """An address, or a name that is asked for there."""
+
+    def __str__(self) -> str:
+        return self.host
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadAddresses:
     """The addresses of one workload."""
@@ -28,6 +49,18 @@ class WorkloadAddresses:
     """Where other workloads reach it, and where its agent and its Envoy listen."""
     app: str
     outbound: str
+    network: str | None = None
+    """The path of the namespace that is its own network; None if it has none."""
+
+    @property
+    def agent(self) -> str | Inside:
+        """Where its agent and its Envoy's admin interface are asked."""
+        return self.inbound if self.network is None else Inside(self.network, _LOOPBACK)
+
+    @property
+    def program(self) -> str | Inside:
+        """Where its program is reached without an Envoy."""
+        return self.app if self.network is None else Inside(self.network, self.app)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +84,34 @@ class Block:
 
     def __str__(self) -> str:
         return f"127.{self.number}.0.0/16"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RedirectedBlock:
+    """The addresses of a mesh whose workloads have networks of their own, which no other sees."""
+
+    network: ClassVar = IPv4Network("10.77.0.0/16")
+    control_plane: ClassVar = "10.77.0.1"
+    """That of the hub."""
+
+    folder: Path
+    """Where the networks are held."""
+
+    def workload(self, position: int) -> WorkloadAddresses:
+        """Return the addresses of the workload at this position, counted from 1."""
+        if not 1 <= position <= POSITIONS:
+            raise ValueError(f"workload position {position} is not within 1 to {POSITIONS}")
+        own = f"10.77.{position}.1"
+        return WorkloadAddresses(
+            inbound=own, app=own, outbound=_LOOPBACK, network=str(self.network_of(position))
+        )
+
+    def network_of(self, position: int) -> Path:
+        """Return the path of the namespace of the workload at this position."""
+        return self.folder / str(position)
+
+    def __str__(self) -> str:
+        return str(self.network)
 
 
 Endpoint = tuple[str, int]

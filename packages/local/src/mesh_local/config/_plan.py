@@ -4,8 +4,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from mesh_identity import SpiffeId
-from mesh_local._errors import AddressError
-from mesh_local.config._addresses import POSITIONS, Block, Endpoint, WorkloadAddresses
+from mesh_local._errors import AddressError, ConfigurationError
+from mesh_local.config._addresses import (
+    POSITIONS,
+    Block,
+    Endpoint,
+    RedirectedBlock,
+    WorkloadAddresses,
+)
 from mesh_local.config._mesh_file import MeshFile
 from mesh_local.config._rules import ENVOY_PORTS
 from mesh_local.config._service_names import instance_names, service_names
@@ -46,14 +52,24 @@ class MeshPlan:
     """A whole mesh, before anything of it runs."""
 
     file: MeshFile
-    block: Block
+    block: Block | RedirectedBlock
     instances: tuple[Instance, ...]
     http_port: int = HTTP_PORTS[0]
+
+    @property
+    def is_redirected(self) -> bool:
+        """Whether each workload has a network, in which its connections are redirected."""
+        return isinstance(self.block, RedirectedBlock)
 
     @property
     def dns_port(self) -> int | None:
         """The port at which each agent answers DNS; None if none does."""
         return self.file.mesh.dns_port or None
+
+    @property
+    def monitoring_host(self) -> str:
+        """Where the control plane's pages are, which it shows to callers on its own machine."""
+        return "127.0.0.1" if self.is_redirected else self.block.control_plane
 
     @property
     def discovery_address(self) -> str:
@@ -78,7 +94,7 @@ class MeshPlan:
 
 def plan_mesh(
     file: MeshFile,
-    block: Block,
+    block: Block | RedirectedBlock,
     *,
     http_port: int = HTTP_PORTS[0],
     positions: Mapping[str, int] = _NO_POSITIONS,
@@ -86,13 +102,18 @@ def plan_mesh(
     """Return the plan: every replica gets addresses, in the file's order.
 
     positions: of replicas that run or still stop, by name; no other gets their addresses. Raises
-    `AddressError` if these leave too few.
+    `AddressError` if these leave too few, `ConfigurationError` for a workload that can't be in a
+    network of its own.
     """
+    if isinstance(block, RedirectedBlock):
+        _refuse_not_redirected(file)
     instances = tuple(_instances(file, block, positions))
     return MeshPlan(file=file, block=block, instances=instances, http_port=http_port)
 
 
-def _instances(file: MeshFile, block: Block, positions: Mapping[str, int]) -> Iterator[Instance]:
+def _instances(
+    file: MeshFile, block: Block | RedirectedBlock, positions: Mapping[str, int]
+) -> Iterator[Instance]:
     taken = set(positions.values())
     free = (each for each in range(1, POSITIONS + 1) if each not in taken)
     for workload in file.workloads:
@@ -121,6 +142,24 @@ def _instances(file: MeshFile, block: Block, positions: Mapping[str, int]) -> It
             )
 
 
+def _refuse_not_redirected(file: MeshFile) -> None:
+    """Raise `ConfigurationError` for workloads whose connections can't be redirected."""
+    found = []
+    for index, each in enumerate(file.workloads):
+        for field, has_it, why in (
+            ("gateway", each.gateway is not None, "listens on this machine's own addresses"),
+            ("proxyless", each.proxyless, "has no Envoy"),
+        ):
+            if has_it:
+                place = f"workloads[{index}].{field}"
+                found.append(
+                    f"{file.path}:{file.line_of(place)}: {place}: {each.name} {why}, and can't be "
+                    "in a mesh with --capture: run the mesh without it, or leave the workload out"
+                )
+    if found:
+        raise ConfigurationError("\n".join(found))
+
+
 def _without_envoy(addresses: WorkloadAddresses) -> WorkloadAddresses:
     """Return the addresses of a program that others reach without an Envoy in between."""
     own = addresses.inbound
@@ -136,9 +175,11 @@ def gateway_endpoints(file: MeshFile) -> Iterable[tuple[Workload, Endpoint]]:
 
 
 def needed_endpoints(plan: MeshPlan) -> Iterable[Endpoint]:
-    """Yield every address and port that a program of the mesh will listen on."""
-    for port in (SECURE_PORT, MONITORING_PORT):
-        yield plan.block.control_plane, port
+    """Yield every address and port that a program of the mesh will listen on beside others."""
+    yield plan.block.control_plane, SECURE_PORT
+    yield plan.monitoring_host, MONITORING_PORT
+    if plan.is_redirected:
+        return  # in networks of their own, where each port is free
     service_ports = {port.port for each in plan.file.workloads for port in each.ports}
     proxy_port = plan.file.mesh.http_proxy_port
     for instance in plan.instances:

@@ -7,6 +7,7 @@ from mesh_local._duration_text import brief, milliseconds
 from mesh_local._running_mesh import RunningMesh
 from mesh_local.config._rules import OUTSIDER, USER
 from mesh_local.observation._checks import CheckResult, Hop, workload_of
+from mesh_local.processes._specs import names_at
 
 _BODY_CHARACTERS = 300
 
@@ -27,8 +28,8 @@ def mesh_lines(mesh: RunningMesh, now: datetime) -> Iterator[str]:
         else:
             yield f"    a gateway at {gateway.address} port {', '.join(map(str, gateway.ports))}"
         yield f"    identity    {instance.spiffe_id}"
-        if (port := mesh.plan.dns_port) is not None and not proxyless and gateway is None:
-            yield f"    names at    {instance.addresses.inbound}:{port} (DNS)"
+        if mesh.plan.dns_port is not None and not proxyless and gateway is None:
+            yield f"    names at    {names_at(mesh.plan, instance)} (DNS)"
         if status is not None and status.serial and status.not_after:
             yield f"    certificate serial {status.serial}"
             yield (
@@ -59,6 +60,8 @@ def _steps(result: CheckResult, mesh: RunningMesh, now: datetime) -> Iterator[st
                 f"a program without a certificate asked {request.host}'s Envoy at {route}: "
                 f"{request}"
             )
+        case name if mesh.plan.is_redirected:
+            yield f"in {name}'s network, {route} was asked: {request}"
         case name:
             yield f"in place of {name}'s program, {name}'s Envoy at {route} was asked: {request}"
     if result.hop is not None:

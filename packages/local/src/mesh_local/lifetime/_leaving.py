@@ -36,7 +36,7 @@ async def until_idle(instance: Instance, *, give_up: asyncio.Event, timeout_s: f
     """Wait until a replica's program has answered what its Envoy has passed on to it."""
 
     async def is_idle() -> bool:
-        use = await fetch_endpoint_use(instance.addresses.inbound)
+        use = await fetch_endpoint_use(instance.addresses.agent)
         return not any(each.active for each in use if each.cluster.startswith(INBOUND))
 
     await _wait(

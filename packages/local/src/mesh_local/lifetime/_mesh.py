@@ -18,8 +18,15 @@ from mesh_ca import TokenIssuer
 from mesh_lifecycle import SystemClock, in_background
 from mesh_local._errors import AddressError, NoAnswer, NotReady
 from mesh_local._running_mesh import RunningMesh
+from mesh_local.capture._networks import networks
 from mesh_local.config import _plan as ports
-from mesh_local.config._addresses import choose_block, is_free, reservations
+from mesh_local.config._addresses import (
+    Block,
+    RedirectedBlock,
+    choose_block,
+    is_free,
+    reservations,
+)
 from mesh_local.config._mesh_file import MeshFile
 from mesh_local.config._plan import (
     Instance,
@@ -53,8 +60,18 @@ _WATCH_S = 0.5
 
 
 @contextmanager
-def prepared(file: MeshFile, folder: Path) -> Iterator[tuple[MeshPlan, StateFolder]]:
-    """Take addresses and the state folder for a mesh; raises `AddressError`, `StateError`."""
+def prepared(
+    file: MeshFile, folder: Path, *, redirected: bool = False
+) -> Iterator[tuple[MeshPlan, StateFolder]]:
+    """Take addresses and the state folder for a mesh; raises `AddressError`, `StateError`.
+
+    redirected: each workload gets a network, in which its connections are redirected; this process
+    is at their hub.
+    """
+    if redirected:
+        with opened(folder) as state:
+            yield _plan(file, RedirectedBlock(folder=state.networks)), state
+        return
     for workload, (address, port) in gateway_endpoints(file):
         if not is_free(address, port):
             raise AddressError(
@@ -65,8 +82,12 @@ def prepared(file: MeshFile, folder: Path) -> Iterator[tuple[MeshPlan, StateFold
         block = choose_block(
             lambda block: needed_endpoints(plan_mesh(file, block)), reserve=reserve
         )
-        free = (port for port in ports.HTTP_PORTS if is_free(block.control_plane, port))
-        yield plan_mesh(file, block, http_port=next(free, ports.HTTP_PORTS[0])), state
+        yield _plan(file, block), state
+
+
+def _plan(file: MeshFile, block: Block | RedirectedBlock) -> MeshPlan:
+    free = (port for port in ports.HTTP_PORTS if is_free(block.control_plane, port))
+    return plan_mesh(file, block, http_port=next(free, ports.HTTP_PORTS[0]))
 
 
 @asynccontextmanager
@@ -130,6 +151,11 @@ async def editable_mesh(
         start_deadline = stack.enter_context(_stop_deadline(kill_now, stop_s))
         guard = await enter(guarding())
         guard.clean(state.path)
+        workload_networks = None
+        if isinstance(plan.block, RedirectedBlock):
+            opening = networks(plan.block, dns_port=plan.dns_port)
+            workload_networks = stack.enter_context(opening)
+            guard.own_namespace()
         group = partial(child_group, on_exit=on_exit, kill_now=kill_now, guard=guard)
         spec = processes.control_plane_process(
             plan, state, environ, allow_unsupported=allow_unsupported
@@ -145,6 +171,7 @@ async def editable_mesh(
             servers=await enter(group(name="programs that serve")),
             agents=await enter(group(name="agents")),
             sources=await enter(group(name="programs that call")),
+            networks=workload_networks,
             order=order,
             kill_now=kill_now,
             restarting=restarts.__getitem__,

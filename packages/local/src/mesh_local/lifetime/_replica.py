@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 from mesh_ca import TokenIssuer
 from mesh_lifecycle import in_background
-from mesh_local._errors import ConfigurationError, MeshLocalError, StateError
+from mesh_local._errors import ConfigurationError, MeshLocalError, NetworkError, StateError
 from mesh_local._running_mesh import RunningMesh, RunningWorkload
+from mesh_local.capture._networks import Networks
 from mesh_local.config._plan import Instance, MeshPlan
 from mesh_local.lifetime._leaving import until_idle, until_out_of_service
 from mesh_local.lifetime._watching import watch_replica
@@ -87,6 +88,7 @@ class Surroundings:
     """The things that the replicas of a mesh share.
 
     servers, sources: programs that serve, and those that only call others.
+    networks: the workloads' own, if their connections are redirected.
     restarting: a lock for each workload's name; the replica that holds it is started again, and
     the others serve meanwhile.
     """
@@ -96,6 +98,7 @@ class Surroundings:
     servers: ChildGroup
     agents: ChildGroup
     sources: ChildGroup
+    networks: Networks | None
     order: StartOrder
     kill_now: asyncio.Event
     restarting: Callable[[str], asyncio.Lock]
@@ -169,7 +172,7 @@ class Replica:
                 try:
                     await self._change()
                     self.workload.trouble = None
-                except (OSError, StateError) as error:
+                except (OSError, StateError, NetworkError) as error:
                     self.workload.trouble = str(error)
                     log.warning("replica can't be changed", extra={"reason": str(error)})
                     await self._wait_changed(_TRY_AGAIN_S)
@@ -181,6 +184,8 @@ class Replica:
             if self._wanted is None:
                 remove_replica(self._state.config, self.workload.instance)
                 remove_agent_files(self.workload.instance, self._state)
+                if (networks := self._shared.networks) is not None:
+                    networks.close(self.workload.instance.position)
                 self.gone = True
             self._on_change()
             if not self.gone:
@@ -233,6 +238,8 @@ class Replica:
             self.workload.app = self._group.start(wanted.program, may_start=ready)
 
     def _started_agent(self, wanted: ReplicaPlan) -> Child:
+        if (networks := self._shared.networks) is not None:
+            networks.open(wanted.instance.position)
         self._agent = wanted.of_agent
         return self._shared.agents.start(wanted.agent, may_start=self.agent_start.may_start)
 

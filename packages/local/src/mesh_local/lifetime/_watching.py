@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from typing import Protocol
 
 from mesh_local._running_mesh import RunningMesh, RunningWorkload
+from mesh_local.capture._connecting import open_connection
 from mesh_local.config._plan import Instance
 from mesh_local.observation._agent_status import fetch_status
 from mesh_local.processes._children import ChildState
@@ -32,7 +33,7 @@ async def watch_replica(mesh: RunningMesh, replica: Watched) -> None:
         if start is not begun:
             begun, workload.begun_at, workload.was_ready = start, datetime.now(UTC), False
         instance = workload.instance
-        status = await fetch_status(instance.addresses.inbound)
+        status = await fetch_status(instance.addresses.agent)
         accepts = start.ready.is_set() and await _accepts(instance)
         if start is replica.agent_start:  # else this was the agent before
             workload.status = status
@@ -61,7 +62,7 @@ async def _accepts(instance: Instance) -> bool:
     for port in instance.workload.ports:
         try:
             async with asyncio.timeout(1.0):
-                _, writer = await asyncio.open_connection(instance.addresses.app, port.port)
+                _, writer = await open_connection(instance.addresses.program, port.port)
         except (OSError, TimeoutError):
             return False
         writer.close()

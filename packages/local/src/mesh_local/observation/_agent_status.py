@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from mesh_local._errors import NoAnswer
+from mesh_local.config._addresses import Inside
 from mesh_local.config._plan import STATUS_PORT
 from mesh_local.observation._http import fetch
 
@@ -34,7 +35,7 @@ class AgentStatus:
     """The number of clusters that Envoy has accepted and does not use yet."""
 
 
-async def fetch_status(host: str, *, timeout_s: float = 2.0) -> AgentStatus | None:
+async def fetch_status(host: str | Inside, *, timeout_s: float = 2.0) -> AgentStatus | None:
     """Return the status of the agent at this address; None if it does not answer."""
     try:
         answer = await fetch(host, STATUS_PORT, target="/debug/status", timeout_s=timeout_s)

@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass
 
 from mesh_local._errors import NoAnswer
+from mesh_local.config._addresses import Inside
 from mesh_local.config._mesh_file import CheckPlan
 from mesh_local.config._plan import Instance, MeshPlan
 from mesh_local.config._rules import OUTSIDER, USER
@@ -29,7 +30,7 @@ class Hop:
 class CheckResult:
     """The outcome of a check; it passed if there are no failures.
 
-    route: the host and port of this machine that the request was sent to.
+    route: the host and port that the request was sent to.
     hop: the mutual-TLS connection that the answer shows, if it shows one.
     """
 
@@ -64,7 +65,7 @@ async def run_check(check: CheckPlan, mesh: MeshPlan) -> CheckResult:
         failures += _missing(check, mesh)
     return CheckResult(
         plan=check,
-        route=(host, port),
+        route=(str(host), port),
         answer=answer,
         refusal=refusal,
         hop=None if answer is None else find_hop(answer),
@@ -81,7 +82,7 @@ def _missing(check: CheckPlan, mesh: MeshPlan) -> list[str]:
     return [] if sentence is None else [sentence]
 
 
-def _route(check: CheckPlan, mesh: MeshPlan) -> tuple[str, int, str]:
+def _route(check: CheckPlan, mesh: MeshPlan) -> tuple[str | Inside, int, str]:
     """Return host, port and request target; Envoy's HTTP proxy takes whole URLs as target."""
     request = check.request
     if check.check.via:
@@ -90,9 +91,11 @@ def _route(check: CheckPlan, mesh: MeshPlan) -> tuple[str, int, str]:
             return gateway.address, request.port, request.path
     if check.check.from_ in (USER, OUTSIDER):
         addresses = mesh.serving(request.host, request.port)[0].addresses
-        host = addresses.app if check.check.from_ == USER else addresses.inbound
+        host = addresses.program if check.check.from_ == USER else addresses.inbound
         return host, request.port, request.path
     source = mesh.instances_of(check.check.from_)[0]
+    if source.addresses.network is not None:
+        return Inside(source.addresses.network, request.host), request.port, request.path
     return source.addresses.outbound, mesh.file.mesh.http_proxy_port, request.url
 
 

@@ -16,7 +16,7 @@ _MOST_BYTES = 64 * MAX_BODY_BYTES
 async def fetch_page(plan: MeshPlan, target: str) -> Any:
     """Return one of the control plane's pages; raises `NoAnswer`."""
     answer = await fetch(
-        plan.block.control_plane,
+        plan.monitoring_host,
         ports.MONITORING_PORT,
         target=target,
         timeout_s=10.0,

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from mesh_local._errors import NoAnswer
+from mesh_local.config._addresses import Inside
 from mesh_local.observation._http import MAX_BODY_BYTES, fetch
 
 ADMIN_PORT = 15000
@@ -23,7 +24,9 @@ class EndpointUse(NamedTuple):
     total: int
 
 
-async def fetch_endpoint_use(host: str, *, timeout_s: float = 2.0) -> tuple[EndpointUse, ...]:
+async def fetch_endpoint_use(
+    host: str | Inside, *, timeout_s: float = 2.0
+) -> tuple[EndpointUse, ...]:
     """Ask the Envoy whose admin interface is at this address; raises `NoAnswer`."""
     answer = await fetch(
         host,

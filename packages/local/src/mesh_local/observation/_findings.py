@@ -160,7 +160,7 @@ async def fetch_findings(plan: MeshPlan, places: Places) -> tuple[str, ...] | No
     """Return the running control plane's findings; None if it does not answer."""
     try:
         answer = await fetch(
-            plan.block.control_plane, ports.MONITORING_PORT, target="/debug/status", timeout_s=2.0
+            plan.monitoring_host, ports.MONITORING_PORT, target="/debug/status", timeout_s=2.0
         )
         document = json.loads(answer.body)
         return tuple(places.with_user_places(line) for line in _lines(document))

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import h11
 
 from mesh_local._errors import NoAnswer
+from mesh_local.capture._connecting import open_connection
+from mesh_local.config._addresses import Inside
 
 MAX_BODY_BYTES = 1024 * 1024
 _NO_HEADERS: Mapping[str, str] = {}
@@ -24,7 +26,7 @@ class Answer:
 
 
 async def fetch(
-    host: str,
+    host: str | Inside,
     port: int,
     *,
     method: str = "GET",
@@ -44,7 +46,7 @@ async def fetch(
     started = loop.time()
     try:
         async with asyncio.timeout(timeout_s):
-            reader, writer = await asyncio.open_connection(host, port)
+            reader, writer = await open_connection(host, port)
             try:
                 connection = h11.Connection(our_role=h11.CLIENT)
                 sent = {

@@ -1,4 +1,4 @@
-"""Where a workload's request to a URL goes: an address of that workload's Envoy."""
+"""Where a workload's request to a URL goes, so that the workload's Envoy sends it on."""
 
 from dataclasses import dataclass
 from urllib.parse import urlsplit, urlunsplit
@@ -13,7 +13,8 @@ from mesh_local.observation._missing_service import missing_service
 class Route:
     """Where a request goes: an address of the sender's Envoy, and what the request names.
 
-    missing: a sentence if the mesh file has nothing at that name and port.
+    missing: a sentence if the mesh file has nothing at that name and port. network: the path of the
+    namespace that it is sent in, as a connection that is redirected there.
     """
 
     host: str
@@ -21,6 +22,7 @@ class Route:
     target: str
     authority: str
     missing: str | None = None
+    network: str | None = None
 
 
 def route(plan: MeshPlan, sender: Instance, url: str) -> Route:
@@ -39,6 +41,15 @@ def route(plan: MeshPlan, sender: Instance, url: str) -> Route:
     authority = parts.hostname if port == 80 else f"{parts.hostname}:{port}"
     outbound = sender.addresses.outbound
     missing = missing_service(plan, sender.workload.namespace, parts.hostname, port)
+    if (network := sender.addresses.network) is not None:
+        return Route(
+            host=parts.hostname,
+            port=port,
+            target=urlunsplit(("", "", parts.path or "/", parts.query, "")),
+            authority=authority,
+            missing=missing,
+            network=network,
+        )
     if proxy_port := plan.file.mesh.http_proxy_port:
         target = urlunsplit(("http", authority, parts.path or "/", parts.query, ""))
         return Route(

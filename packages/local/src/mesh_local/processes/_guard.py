@@ -30,6 +30,10 @@ class Guard:
         """Have what Envoys leave outside this state folder removed if this program dies."""
         self._tell(f"={folder}\n")
 
+    def own_namespace(self) -> None:
+        """Have all that is in this program's namespace of mounts, its own, end with the guard."""
+        self._tell("@\n")
+
     def _tell(self, line: str) -> None:
         # A guard that was killed itself is needed only if this program is killed as well.
         with suppress(OSError, RuntimeError):

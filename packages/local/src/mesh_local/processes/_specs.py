@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING
 
 from mesh_listening import LONGEST_SOCKET_PATH_BYTES
 from mesh_local._errors import MeshLocalError
+from mesh_local.capture import _within
+from mesh_local.capture._rules import PROXY_GROUP
 from mesh_local.config import _plan as ports
 from mesh_local.config._mesh_file import MeshFile
 from mesh_local.config._plan import Instance, MeshPlan
@@ -45,6 +47,7 @@ _PASSED_ON = (
 )
 
 
+_WITHIN = Path(_within.__file__)
 _CERTIFICATES = "./var/lib/istio/data"
 
 
@@ -81,6 +84,8 @@ def control_plane_process(
 ) -> ProcessSpec:
     """Return the control plane's process: configuration from the state folder, one address."""
     host = plan.block.control_plane
+    # All of this mesh is on this machine, so that issuers of tokens may be too.
+    own_networks = ["127.0.0.0/8", "::1", *([str(plan.block)] if plan.is_redirected else [])]
     lifetime = f"{plan.file.certificate_lifetime.total_seconds():g}s"
     options = {
         "--config-dir": state.config,
@@ -91,9 +96,8 @@ def control_plane_process(
         "--jwt-audience": JWT_AUDIENCE,
         "--http-addr": f"{host}:{plan.http_port}",
         "--secure-grpc-addr": f"{host}:{ports.SECURE_PORT}",
-        "--monitoring-addr": f"{host}:{ports.MONITORING_PORT}",
-        # All of this mesh is on this machine, so that issuers of tokens may be too.
-        "--key-set-networks": "127.0.0.0/8,::1",
+        "--monitoring-addr": f"{plan.monitoring_host}:{ports.MONITORING_PORT}",
+        "--key-set-networks": ",".join(own_networks),
     }
     arguments = [word for name, value in options.items() for word in (name, str(value))]
     if allow_unsupported:
@@ -132,9 +136,10 @@ def agent_process(
     """
     addresses = instance.addresses
     drain = plan.file.drain.total_seconds()
+    mode = "REDIRECT" if plan.is_redirected else "NONE"
     proxy_config: dict[str, object] = {
         "discoveryAddress": plan.discovery_address,
-        "interceptionMode": "NONE",
+        "interceptionMode": mode,
         "concurrency": 1,
         "terminationDrainDuration": f"{drain:g}s",
     }
@@ -143,21 +148,28 @@ def agent_process(
     if start is not None and start.variables:
         proxy_config["proxyMetadata"] = dict(start.variables)
     further = {}
+    if not plan.is_redirected:
+        further = {
+            "ISTIO_META_APP_ADDRESS": addresses.app,
+            "ISTIO_META_OUTBOUND_BIND_ADDRESS": addresses.outbound,
+            "MESH_AGENT_BIND_ADDRESS": addresses.inbound,
+        }
     gateway = instance.workload.gateway
     if gateway is not None:
-        further = {"ISTIO_META_OUTBOUND_BIND_ADDRESS": gateway.address}
+        further |= {"ISTIO_META_OUTBOUND_BIND_ADDRESS": gateway.address}
     elif instance.workload.proxyless:
         _refuse_long_path(state.workload(instance.name) / ENVOY_FILES / "XDS", instance.workload)
-        further = {"DISABLE_ENVOY": "true", "OUTPUT_CERTS": _CERTIFICATES}
+        further |= {"DISABLE_ENVOY": "true", "OUTPUT_CERTS": _CERTIFICATES}
     elif plan.dns_port is not None:
-        further = {
+        further |= {
             "ISTIO_META_DNS_CAPTURE": "true",
-            "DNS_PROXY_ADDR": f"{addresses.inbound}:{plan.dns_port}",
+            "DNS_PROXY_ADDR": names_at(plan, instance),
         }
     return ProcessSpec(
         name=f"{instance.name} agent",
         role=Role.AGENT,
         arguments=(
+            *_into_network(instance, group=PROXY_GROUP),
             sys.executable,
             "-m",
             "mesh_agent",
@@ -174,10 +186,7 @@ def agent_process(
             "PROXY_CONFIG": json.dumps(proxy_config),
             "ISTIOD_SAN": ports.CONTROL_PLANE_NAME,
             "ISTIO_META_WORKLOAD_NAME": instance.workload.name,
-            "ISTIO_META_INTERCEPTION_MODE": "NONE",
-            "ISTIO_META_APP_ADDRESS": addresses.app,
-            "ISTIO_META_OUTBOUND_BIND_ADDRESS": addresses.outbound,
-            "MESH_AGENT_BIND_ADDRESS": addresses.inbound,
+            "ISTIO_META_INTERCEPTION_MODE": mode,
             **further,
             "SECRET_TTL": f"{plan.file.certificate_lifetime.total_seconds():g}s",
             **instance.workload.agent_env,
@@ -186,6 +195,20 @@ def agent_process(
         log=state.logs / f"{instance.name}.agent.log",
         stop_timeout_s=drain + 10.0,
     )
+
+
+def _into_network(instance: Instance, *, group: int | None = None) -> tuple[str, ...]:
+    """Return the words before a command that run it in a workload's own network, if it has one."""
+    if (network := instance.addresses.network) is None:
+        return ()
+    return (sys.executable, "-I", "-S", str(_WITHIN), network, "-" if group is None else str(group))
+
+
+def names_at(plan: MeshPlan, instance: Instance) -> str:
+    """Return the address and port at which a workload's agent answers DNS."""
+    addresses = instance.addresses
+    host = addresses.inbound if addresses.network is None else addresses.outbound
+    return f"{host}:{plan.dns_port}"
 
 
 def _refuse_long_path(socket: Path, workload: Workload) -> None:
@@ -216,7 +239,7 @@ def app_process(
     return ProcessSpec(
         name=instance.name,
         role=Role.APP,
-        arguments=(program, *workload.command[1:]),
+        arguments=(*_into_network(instance), program, *workload.command[1:]),
         environment=environment,
         directory=directory,
         log=state.logs / f"{instance.name}.log",
@@ -270,17 +293,21 @@ def app_environment(plan: MeshPlan, instance: Instance) -> dict[str, str]:
         "MESH_SPIFFE_ID": instance.spiffe_id,
         "MESH_TRUST_DOMAIN": plan.file.mesh.trust_domain,
         "MESH_INBOUND_ADDRESS": addresses.inbound,
-        "MESH_OUTBOUND_ADDRESS": addresses.outbound,
         # Without it a log stays empty until a buffer is full.
         "PYTHONUNBUFFERED": "1",
     }
     if instance.workload.ports:
         given["PORT"] = str(instance.workload.ports[0].port)
     if instance.workload.proxyless:
+        given["MESH_OUTBOUND_ADDRESS"] = addresses.outbound
         # A proxy in the user's environment would come before the mesh.
         return given | {"no_grpc_proxy": "*"}
     if plan.dns_port is not None:
-        given["MESH_DNS"] = f"{addresses.inbound}:{plan.dns_port}"
+        given["MESH_DNS"] = names_at(plan, instance)
+    if plan.is_redirected:
+        # A proxy in the user's environment is not there in this network.
+        return given | {"no_proxy": "*", "NO_PROXY": "*"}
+    given["MESH_OUTBOUND_ADDRESS"] = addresses.outbound
     if proxy_port := plan.file.mesh.http_proxy_port:
         proxy = f"http://{addresses.outbound}:{proxy_port}"
         # Programs disagree on the case: curl reads only the first, others only the second.

@@ -9,6 +9,7 @@ workloads/NAME/   an agent's working directory; paths in it are Istio's
 logs/             one file a process, of the last run
 lock              locked while a mesh runs
 run/              the socket at which it is asked from other terminals
+networks/         empty, but for the mesh's own processes: the workloads' networks are held there
 """
 
 import fcntl
@@ -69,6 +70,10 @@ class StateFolder:
     @property
     def run(self) -> Path:
         return self.path / "run"
+
+    @property
+    def networks(self) -> Path:
+        return self.path / "networks"
 
     def workload(self, name: str) -> Path:
         return self.path / "workloads" / name

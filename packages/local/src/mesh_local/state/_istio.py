@@ -32,7 +32,7 @@ def mesh_config(plan: MeshPlan) -> Document:
         **({"proxyHttpPort": mesh.http_proxy_port} if mesh.http_proxy_port else {}),
         "defaultConfig": {
             "discoveryAddress": plan.discovery_address,
-            "interceptionMode": "NONE",
+            "interceptionMode": "REDIRECT" if plan.is_redirected else "NONE",
         },
     }
 

@@ -71,7 +71,7 @@ class Configuration:
         self, workload: RunningWorkload, resource: str, mark: str, *, shown: bool
     ) -> None:
         """Wait until an Envoy's own dump of its active resources has a mark, or has it no more."""
-        host = workload.instance.addresses.inbound
+        host = workload.instance.addresses.agent
         target = f"/config_dump?resource={resource}"
 
         async def is_so() -> bool:
@@ -130,7 +130,7 @@ class Configuration:
     async def _nothing_warms(self) -> bool:
         found = await asyncio.gather(
             *(
-                fetch_status(each.instance.addresses.inbound)
+                fetch_status(each.instance.addresses.agent)
                 for each in self._mesh.workloads
                 if runs(each)
             )

@@ -66,7 +66,7 @@ async def _kill(part: Part) -> int:
 
 
 async def _kill_envoy(workload: RunningWorkload) -> int:
-    status = await fetch_status(workload.instance.addresses.inbound)
+    status = await fetch_status(workload.instance.addresses.agent)
     if status is None or status.envoy_pid is None:
         raise FaultError(f"the Envoy of {workload.instance.name} does not run")
     os.kill(status.envoy_pid, signal.SIGKILL)
@@ -108,7 +108,7 @@ async def _is_back(mesh: RunningMesh, part: Part, pid: int) -> bool:
 
 async def _has_envoy(workload: RunningWorkload, *, but: int | None) -> bool:
     """Return whether a workload is ready, with another Envoy than the one of this pid."""
-    status = await fetch_status(workload.instance.addresses.inbound)
+    status = await fetch_status(workload.instance.addresses.agent)
     if status is None or not status.ready:
         return False
     return workload.instance.workload.proxyless or status.envoy_pid not in (but, None)
@@ -126,7 +126,7 @@ async def _control_plane_is_back(mesh: RunningMesh) -> bool:
 
 
 async def _is_connected(workload: RunningWorkload) -> bool:
-    status = await fetch_status(workload.instance.addresses.inbound)
+    status = await fetch_status(workload.instance.addresses.agent)
     return status is not None and status.xds_connected
 
 

@@ -131,7 +131,7 @@ async def _end_open(workload: RunningWorkload, service: Called) -> None:
     try:
         async with asyncio.timeout(_END_WITHIN_S):
             while True:
-                status = await fetch_status(workload.instance.addresses.inbound)
+                status = await fetch_status(workload.instance.addresses.agent)
                 if status is None or status.envoy_pid is None:
                     return
                 if not end_connections(status.envoy_pid, addresses):

@@ -1,0 +1,334 @@
+"""`mesh-local up --capture`: unmodified programs, and nothing of their networks is left."""
+
+import asyncio
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from mesh_e2e import alive, children_of, last_words
+from mesh_testkit import until
+
+MISSING = [each for each in ("ip", "nft", "curl", "unshare") if shutil.which(each) is None]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(os.getuid() != 0, reason="the machines of these tests need root"),
+    pytest.mark.skipif(bool(MISSING), reason=f"needs {', '.join(MISSING)}"),
+]
+
+FRONTEND = "spiffe://cluster.local/ns/default/sa/frontend"
+ECHO = """\
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+class Echo(BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(str(self.headers).encode())
+
+ThreadingHTTPServer(("", 80), Echo).serve_forever()
+"""
+MESH = """\
+workloads:
+  - {name: backend, ports: [{port: 80}], command: [python3, backend.py]}
+  - {name: frontend, command: [sh, -c, setsid sleep infinity & exec sleep infinity]}
+"""
+ADDED = "  - {name: files, ports: [{port: 80}], command: [python3, -m, http.server, '80']}\n"
+Ask = Callable[..., Awaitable[tuple[int, str]]]
+
+
+class Up:
+    """`mesh-local up --capture` in a folder, as the machine's user types it."""
+
+    def __init__(self, process: asyncio.subprocess.Process, ask: Ask) -> None:
+        self.process = process
+        self.ask = ask
+
+    def inside(self) -> int:
+        """Return the process in the namespaces."""
+        (found,) = [each for each in children_of(self.process.pid) if alive(each)]
+        return found
+
+    async def call(self, *command: str) -> str:
+        """Return what a command says in the frontend's network."""
+        status, said = await self.ask("exec", "frontend", "--", *command)
+        assert status == 0, said
+        return said
+
+
+@asynccontextmanager
+async def up(folder: Path, within: Sequence[str] = ()) -> AsyncIterator[Up]:
+    """Run the mesh of a folder until the block ends; all of it is ready when the block begins.
+
+    within: the words before its commands.
+    """
+    (folder / "backend.py").write_text(ECHO)
+    (folder / "mesh.yaml").write_text(MESH)
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+
+    async def start(*words: str) -> asyncio.subprocess.Process:
+        return await asyncio.create_subprocess_exec(
+            *within,
+            *("mesh-local", *words),
+            cwd=folder,
+            env=environment,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+
+    async def ask(*words: str) -> tuple[int, str]:
+        process = await start(*words)
+        said, _ = await process.communicate()
+        return process.returncode or 0, said.decode()
+
+    process = await start("up", "--capture")
+    try:
+        seen: list[object] = []
+
+        async def is_ready() -> bool:
+            assert process.returncode is None
+            seen[:] = await ask("status")
+            return seen[0] == 0
+
+        await until(is_ready, what="the mesh is ready", seen=lambda: seen)
+        yield Up(process, ask)
+    except BaseException as error:
+        error.add_note(last_words((folder / ".mesh-local").rglob("*.log")))
+        raise
+    finally:
+        if process.returncode is None:
+            process.terminate()
+        await process.communicate()
+        # A mesh that was killed removes none of its sockets.
+        shutil.rmtree(folder / ".mesh-local", ignore_errors=True)
+
+
+def namespaces_of(process: int) -> set[str]:
+    """Return the namespaces of a process and of all below it that this one is not in."""
+    found = set[str]()
+    for each in (process, *_below(process)):
+        for kind in ("net", "mnt", "user"):
+            found.add(str(Path(f"/proc/{each}/ns/{kind}").readlink()))
+    return found - _of("self")
+
+
+def _below(process: int) -> list[int]:
+    return [found for each in children_of(process) for found in (each, *_below(each))]
+
+
+def _of(process: str) -> set[str]:
+    try:
+        return {str(each.readlink()) for each in Path(f"/proc/{process}/ns").iterdir()}
+    except OSError:  # it has ended
+        return set()
+
+
+def inhabited() -> set[str]:
+    """Return the namespaces that any process of the machine is in."""
+    return set[str]().union(*(_of(each.name) for each in Path("/proc").glob("[0-9]*")))
+
+
+def of_the_host() -> str:
+    """Return this network's links, ways and rules, and this machine's mounts."""
+    commands = ("ip -o link", "ip -o addr", "ip route show table all", "nft list ruleset")
+    said = [subprocess.check_output(each.split(), text=True) for each in commands]
+    return "\n".join([*said, Path("/proc/self/mounts").read_text()])
+
+
+async def nothing_is_left(namespaces: set[str], processes: Sequence[int]) -> None:
+    async def is_so() -> bool:
+        return not namespaces & inhabited() and not any(map(alive, processes))
+
+    await until(
+        is_so,
+        what="no process and no namespace of the mesh is left",
+        seen=lambda: (namespaces & inhabited(), [each for each in processes if alive(each)]),
+    )
+
+
+async def test_an_unmodified_program_is_in_the_mesh(tmp_path: Path) -> None:
+    before = of_the_host()
+    async with up(tmp_path) as mesh:
+        said = await mesh.call("curl", "-sS", "http://backend/")
+        assert f"URI={FRONTEND}" in said
+        assert of_the_host() == before
+        # Envoy's admin interface is for its own network.
+        assert "curl" in await mesh.call(
+            "sh", "-c", "curl -sSf http://10.77.1.1:15000/ 2>&1 || true"
+        )
+        assert '"LIVE"' in await mesh.call("curl", "-sSf", "http://127.0.0.1:15000/server_info")
+        # STRICT: who is in no network of a workload has no certificate.
+        inside = ("nsenter", "--target", str(mesh.inside()), "--net", "--mount")
+        process = await asyncio.create_subprocess_exec(
+            *inside, "curl", "-sS", "--max-time", "5", "http://10.77.1.1/"
+        )
+        assert await process.wait() != 0
+        assert await mesh.ask("wait") == (0, "2 proxies have all that is saved\n")
+        status, said = await mesh.ask("request", "frontend", "http://backend/")
+        assert status == 0
+        assert f"URI={FRONTEND}" in said
+    assert of_the_host() == before
+
+
+async def test_an_edit_makes_and_removes_networks(tmp_path: Path) -> None:
+    async with up(tmp_path) as mesh:
+        (tmp_path / "mesh.yaml").write_text(MESH + ADDED)
+
+        async def is_served() -> bool:
+            return (await mesh.ask("exec", "frontend", "--", "curl", "-sSf", "http://files/"))[
+                0
+            ] == 0
+
+        await until(is_served, what="files answers", seen=lambda: "")
+        with_files = namespaces_of(mesh.process.pid)
+        (tmp_path / "mesh.yaml").write_text(MESH)
+
+        async def is_gone() -> bool:
+            left = with_files & inhabited()
+            networks = {each for each in with_files if each.startswith("net")}
+            return len(networks) == 4 and len(networks & left) == 3
+
+        await until(is_gone, what="the network of files is gone", seen=lambda: with_files)
+        (tmp_path / "mesh.yaml").write_text(MESH + "  - {name: edge, gateway: {ports: [8080]}}\n")
+
+        async def is_refused() -> bool:
+            return "edge listens on this machine's own" in (await mesh.ask("status"))[1]
+
+        await until(is_refused, what="a gateway is refused", seen=lambda: "")
+        assert f"URI={FRONTEND}" in await mesh.call("curl", "-sS", "http://backend/")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("which", ["outside", "inside"])
+async def test_nothing_is_left_of_a_mesh_that_has_ended(
+    tmp_path: Path, number: signal.Signals, which: str
+) -> None:
+    before = of_the_host()
+    async with up(tmp_path) as mesh:
+        processes = [mesh.process.pid, *_below(mesh.process.pid)]
+        namespaces = namespaces_of(mesh.process.pid)
+        assert len([each for each in namespaces if each.startswith("net")]) == 3
+        os.kill(mesh.process.pid if which == "outside" else mesh.inside(), number)
+        await mesh.process.wait()
+        await nothing_is_left(namespaces, processes)
+    killed = -number if which == "outside" else 128 + number
+    assert mesh.process.returncode == (killed if number is signal.SIGKILL else 0)
+    assert of_the_host() == before
+
+
+RESOLVER = {"table": {"elsewhere.example.org": {"ips": ["192.0.2.7"]}}}
+
+
+async def test_other_names_are_asked_of_the_machine_s_own_resolver(tmp_path: Path) -> None:
+    """A resolver like systemd-resolved's, at an address that only the machine itself can reach."""
+    (tmp_path / "names.json").write_text(json.dumps(RESOLVER))
+    (tmp_path / "resolv.conf").write_text("nameserver 127.0.0.53\n")
+    resolver = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "mesh_dnsproxy", "--table", str(tmp_path / "names.json")),
+        *("--listen", "127.0.0.53:53"),
+    )
+    mounting = f"mount --bind {tmp_path}/resolv.conf /etc/resolv.conf"
+    try:
+        within = ("unshare", "--mount", "sh", "-c", f'{mounting} && exec "$@"', "sh")
+        async with up(tmp_path, within) as mesh:
+            said = await mesh.call("getent", "ahostsv4", "elsewhere.example.org")
+            assert said.startswith("192.0.2.7 ")
+            assert (await mesh.call("getent", "ahostsv4", "backend")).startswith("240.240.")
+    finally:
+        resolver.terminate()
+        await resolver.wait()
+
+
+ANOTHER_USER = """\
+set -e
+cd {place}
+cp /etc/passwd /etc/group .
+echo 'other:x:4711:4711::{place}:/bin/sh' >> passwd
+echo 'other:x:4711:' >> group
+echo '{ids}' > subids
+for each in passwd group; do mount --bind $each /etc/$each; done
+for each in subuid subgid; do touch /etc/$each; mount --bind subids /etc/$each; done
+mount --bind readable /root
+cd mesh
+exec setpriv --reuid 4711 --regid 4711 --clear-groups --inh-caps=-all "$@"
+"""
+
+
+@pytest.fixture
+def another_user(tmp_path: Path) -> Callable[[str], tuple[str, ...]]:
+    """Return the words that run a command as another user, who has these subordinate ids.
+
+    That user is there in a namespace of mounts alone, and may read root's Python there.
+    """
+    home = Path("/root")
+
+    def words(ids: str) -> tuple[str, ...]:
+        place = tmp_path / "machine"
+        for each in (place, place / "readable", place / "mesh"):
+            each.mkdir(exist_ok=True)
+        os.chown(place / "mesh", 4711, 4711)
+        for each in tmp_path.parents:
+            if each.stat().st_uid == 0 and each != Path("/") and each.name.startswith("pytest-"):
+                each.chmod(0o755)
+        tmp_path.chmod(0o755)
+        script = ANOTHER_USER.format(place=place, ids=ids)
+        links = [each for each in home.iterdir() if each.name == ".pyenv"]
+        binding = "".join(
+            f"mkdir -p {place}/readable/{each.name} && mount --bind {each} "
+            f"{place}/readable/{each.name}\n"
+            for each in links
+        )
+        script = script.replace(
+            "mount --bind readable /root", f"{binding}mount --rbind readable /root"
+        )
+        return ("unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh")
+
+    return words
+
+
+@pytest.mark.skipif(shutil.which("newuidmap") is None, reason="needs newuidmap (uidmap)")
+async def test_a_user_with_subordinate_ids_needs_no_root(
+    tmp_path: Path, another_user: Callable[[str], tuple[str, ...]]
+) -> None:
+    within = another_user("other:300000:65536")
+    folder = tmp_path / "machine" / "mesh"
+    before = of_the_host()
+    async with up(folder, within) as mesh:
+        assert f"URI={FRONTEND}" in await mesh.call("curl", "-sS", "http://backend/")
+        assert (await mesh.ask("wait"))[0] == 0
+        processes = [mesh.process.pid, *_below(mesh.process.pid)]
+        namespaces = namespaces_of(mesh.process.pid)
+        mesh.process.kill()
+        await mesh.process.wait()
+        await nothing_is_left(namespaces, processes)
+    assert of_the_host() == before
+
+
+async def test_a_user_without_subordinate_ids_reads_what_is_missing(
+    tmp_path: Path, another_user: Callable[[str], tuple[str, ...]]
+) -> None:
+    within = another_user("somebody:100000:65536")
+    folder = tmp_path / "machine" / "mesh"
+    (folder / "mesh.yaml").write_text("workloads: [{name: frontend}]\n")
+    process = await asyncio.create_subprocess_exec(
+        *(*within, "mesh-local", "up", "--capture"),
+        cwd=folder,
+        env={**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    said, _ = await process.communicate()
+    assert process.returncode == 1
+    assert said.decode() == (
+        "mesh-local: --capture needs root or 65536 subordinate ids, which /etc/subuid does not "
+        "give to other: have root run usermod --add-subuids 165536-231071 "
+        "--add-subgids 165536-231071 other\n"
+    )
