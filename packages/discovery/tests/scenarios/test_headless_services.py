@@ -24,6 +24,8 @@ spec:
         - cluster.local/ns/b/sa/gw
         - cluster.local/ns/b/sa/h
 """
+ENOUGH = 30
+"""Calls after which two pods have answered: each is chosen by chance."""
 MODES = pytest.mark.parametrize("mode", ["DISABLE", "PERMISSIVE", "STRICT"])
 
 
@@ -56,7 +58,7 @@ async def stateful_set(scene: Scene, mode: str, *names: str, plain: str = "") ->
     return sidecars
 
 
-async def answering(client: MeshEnvoy, url: str, count: int = 10) -> set[str]:
+async def answering(client: MeshEnvoy, url: str, count: int = ENOUGH) -> set[str]:
     """Return the statuses and the pods that answer."""
     answers = [await client.get(url) for _ in range(count)]
     return {each.version or f"{each.status} {each.body}" for each in answers}
@@ -71,7 +73,7 @@ async def test_pods_of_a_headless_service_are_called_as_their_mode_demands(
 
     for caller in (client, pods[0]):
         assert await answering(caller, f"http://{HOST}:{HTTP}/") == {"h-0", "h-1"}
-        assert {await caller.send(TCP, b"x\n") for _ in range(10)} == {b"h-0 x\n", b"h-1 x\n"}
+        assert {await caller.send(TCP, b"x\n") for _ in range(ENOUGH)} == {b"h-0 x\n", b"h-1 x\n"}
     seen = (await client.get(f"http://{HOST}:{HTTP}/")).seen.headers
     assert ("x-forwarded-client-cert" in seen) is (mode != "DISABLE")
 
@@ -122,9 +124,9 @@ async def test_undeclared_ports_and_tls_of_a_headless_service_are_balanced_and_p
     both = {b"h-0 x\n", b"h-1 x\n"}
 
     for proxy, port in ((client, UNDECLARED), (router, tcp)):
-        assert {await proxy.send(port, b"x\n") for _ in range(10)} == both
+        assert {await proxy.send(port, b"x\n") for _ in range(ENOUGH)} == both
     for proxy, port in ((client, TLS), (router, tls)):
-        assert {await in_tls(proxy, port) for _ in range(10)} == both
+        assert {await in_tls(proxy, port) for _ in range(ENOUGH)} == both
 
 
 async def in_tls(proxy: MeshEnvoy, port: int) -> bytes:
