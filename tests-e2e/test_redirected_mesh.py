@@ -140,7 +140,9 @@ def of_the_host() -> str:
     """Return this network's links, ways and rules, and this machine's mounts."""
     commands = ("ip -o link", "ip -o addr", "ip route show table all", "nft list ruleset")
     said = [subprocess.check_output(each.split(), text=True) for each in commands]
-    return "\n".join([*said, Path("/proc/self/mounts").read_text()])
+    mounts = Path("/proc/self/mounts").read_text().splitlines()
+    # Those of tests that run beside this one come and go.
+    return "\n".join([*said, *(each for each in mounts if "/pytest-" not in each)])
 
 
 async def nothing_is_left(namespaces: set[str], processes: Sequence[int]) -> None:
@@ -279,7 +281,11 @@ def another_user(tmp_path: Path) -> Callable[[str], tuple[str, ...]]:
             each.mkdir(exist_ok=True)
         os.chown(place / "mesh", 4711, 4711)
         for each in tmp_path.parents:
-            if each.stat().st_uid == 0 and each != Path("/") and each.name.startswith("pytest-"):
+            if (
+                each.stat().st_uid == 0
+                and each != Path("/")
+                and each.name.startswith(("pytest-", "popen-"))
+            ):
                 each.chmod(0o755)
         tmp_path.chmod(0o755)
         script = ANOTHER_USER.format(place=place, ids=ids)
