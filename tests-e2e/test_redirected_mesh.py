@@ -7,7 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -42,6 +42,41 @@ workloads:
 """
 ADDED = "  - {name: files, ports: [{port: 80}], command: [python3, -m, http.server, '80']}\n"
 Ask = Callable[..., Awaitable[tuple[int, str]]]
+
+
+class Machine:
+    """A network and mounts of its own: what other tests make and remove is not seen in it."""
+
+    def __init__(self, process: int) -> None:
+        self.process = process
+        self._enter = ("nsenter", "--target", str(process), "--net", "--mount")
+
+    def within(self, folder: Path) -> tuple[str, ...]:
+        """Return the words that run a command in a folder on this machine."""
+        return (*self._enter, f"--wdns={folder}")
+
+    def state(self) -> str:
+        """Return the links, addresses, routes and rules of its network, and its mounts."""
+        commands = ("ip -o link", "ip -o addr", "ip route show table all", "nft list ruleset")
+        return "\n".join(
+            subprocess.check_output([*self._enter, *each.split()], text=True)
+            for each in (*commands, "cat /proc/self/mounts")
+        )
+
+
+@pytest.fixture
+def machine() -> Iterator[Machine]:
+    script = "ip link set lo up && echo ready && exec sleep infinity"
+    private = ("unshare", "--net", "--mount", "--propagation", "private")
+    with subprocess.Popen(
+        [*private, "sh", "-c", script], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE
+    ) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"ready\n"
+            yield Machine(process.pid)
+        finally:
+            process.kill()
 
 
 class Up:
@@ -111,13 +146,13 @@ async def up(folder: Path, within: Sequence[str] = ()) -> AsyncIterator[Up]:
         shutil.rmtree(folder / ".mesh-local", ignore_errors=True)
 
 
-def namespaces_of(process: int) -> set[str]:
-    """Return the namespaces of a process and of all below it that this one is not in."""
+def namespaces_of(process: int, machine: Machine | None = None) -> set[str]:
+    """Return the namespaces of a process and of all below it that its machine is not in."""
     found = set[str]()
     for each in (process, *_below(process)):
         for kind in ("net", "mnt", "user"):
             found.add(str(Path(f"/proc/{each}/ns/{kind}").readlink()))
-    return found - _of("self")
+    return found - _of("self" if machine is None else str(machine.process))
 
 
 def _below(process: int) -> list[int]:
@@ -136,15 +171,6 @@ def inhabited() -> set[str]:
     return set[str]().union(*(_of(each.name) for each in Path("/proc").glob("[0-9]*")))
 
 
-def of_the_host() -> str:
-    """Return this network's links, ways and rules, and this machine's mounts."""
-    commands = ("ip -o link", "ip -o addr", "ip route show table all", "nft list ruleset")
-    said = [subprocess.check_output(each.split(), text=True) for each in commands]
-    mounts = Path("/proc/self/mounts").read_text().splitlines()
-    # Those of tests that run beside this one come and go.
-    return "\n".join([*said, *(each for each in mounts if "/pytest-" not in each)])
-
-
 async def nothing_is_left(namespaces: set[str], processes: Sequence[int]) -> None:
     async def is_so() -> bool:
         return not namespaces & inhabited() and not any(map(alive, processes))
@@ -156,12 +182,12 @@ async def nothing_is_left(namespaces: set[str], processes: Sequence[int]) -> Non
     )
 
 
-async def test_an_unmodified_program_is_in_the_mesh(tmp_path: Path) -> None:
-    before = of_the_host()
-    async with up(tmp_path) as mesh:
+async def test_an_unmodified_program_is_in_the_mesh(tmp_path: Path, machine: Machine) -> None:
+    before = machine.state()
+    async with up(tmp_path, machine.within(tmp_path)) as mesh:
         said = await mesh.call("curl", "-sS", "http://backend/")
         assert f"URI={FRONTEND}" in said
-        assert of_the_host() == before
+        assert machine.state() == before
         # Envoy's admin interface is for its own network.
         assert "curl" in await mesh.call(
             "sh", "-c", "curl -sSf http://10.77.1.1:15000/ 2>&1 || true"
@@ -177,7 +203,7 @@ async def test_an_unmodified_program_is_in_the_mesh(tmp_path: Path) -> None:
         status, said = await mesh.ask("request", "frontend", "http://backend/")
         assert status == 0
         assert f"URI={FRONTEND}" in said
-    assert of_the_host() == before
+    assert machine.state() == before
 
 
 async def test_an_edit_makes_and_removes_networks(tmp_path: Path) -> None:
@@ -211,19 +237,19 @@ async def test_an_edit_makes_and_removes_networks(tmp_path: Path) -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 @pytest.mark.parametrize("which", ["outside", "inside"])
 async def test_nothing_is_left_of_a_mesh_that_has_ended(
-    tmp_path: Path, number: signal.Signals, which: str
+    tmp_path: Path, machine: Machine, number: signal.Signals, which: str
 ) -> None:
-    before = of_the_host()
-    async with up(tmp_path) as mesh:
+    before = machine.state()
+    async with up(tmp_path, machine.within(tmp_path)) as mesh:
         processes = [mesh.process.pid, *_below(mesh.process.pid)]
-        namespaces = namespaces_of(mesh.process.pid)
+        namespaces = namespaces_of(mesh.process.pid, machine)
         assert len([each for each in namespaces if each.startswith("net")]) == 3
         os.kill(mesh.process.pid if which == "outside" else mesh.inside(), number)
         await mesh.process.wait()
         await nothing_is_left(namespaces, processes)
     killed = -number if which == "outside" else 128 + number
     assert mesh.process.returncode == (killed if number is signal.SIGKILL else 0)
-    assert of_the_host() == before
+    assert machine.state() == before
 
 
 RESOLVER = {"table": {"elsewhere.example.org": {"ips": ["192.0.2.7"]}}}
@@ -308,20 +334,20 @@ def another_user(tmp_path: Path) -> Callable[[str], tuple[str, ...]]:
 
 @pytest.mark.skipif(shutil.which("newuidmap") is None, reason="needs newuidmap (uidmap)")
 async def test_a_user_with_subordinate_ids_needs_no_root(
-    tmp_path: Path, another_user: Callable[[str], tuple[str, ...]]
+    tmp_path: Path, machine: Machine, another_user: Callable[[str], tuple[str, ...]]
 ) -> None:
-    within = another_user("other:300000:65536")
+    within = (*machine.within(tmp_path), *another_user("other:300000:65536"))
     folder = tmp_path / "machine" / "mesh"
-    before = of_the_host()
+    before = machine.state()
     async with up(folder, within) as mesh:
         assert f"URI={FRONTEND}" in await mesh.call("curl", "-sS", "http://backend/")
         assert (await mesh.ask("wait"))[0] == 0
         processes = [mesh.process.pid, *_below(mesh.process.pid)]
-        namespaces = namespaces_of(mesh.process.pid)
+        namespaces = namespaces_of(mesh.process.pid, machine)
         mesh.process.kill()
         await mesh.process.wait()
         await nothing_is_left(namespaces, processes)
-    assert of_the_host() == before
+    assert machine.state() == before
 
 
 async def test_a_user_without_subordinate_ids_reads_what_is_missing(

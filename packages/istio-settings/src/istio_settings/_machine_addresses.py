@@ -25,8 +25,9 @@ def machine_addresses(*, leave_out: Collection[str] = ()) -> tuple[str, ...]:
 
     leave_out: interfaces whose addresses do not count.
 
-    Loopback, link-local and unspecified ones are left out; when nothing is left, both loopback
-    addresses are returned. Linux only.
+    Loopback, link-local and unspecified ones are left out. When nothing is left, the loopback
+    addresses that this machine has are returned: one with IPv6 alone can't bind 127.0.0.1. Both
+    when it has neither, as before its interface `lo` is up. Linux only.
     """
     found: list[ipaddress.IPv4Address | ipaddress.IPv6Address]
     found = [
@@ -34,7 +35,10 @@ def machine_addresses(*, leave_out: Collection[str] = ()) -> tuple[str, ...]:
         *_ipv6_addresses(Path("/proc/net/if_inet6"), leave_out),
     ]
     usable = [str(address) for address in found if _is_usable(address)]
-    return tuple(dict.fromkeys(usable)) or ("127.0.0.1", "::1")
+    loopback = [
+        address for address in ("127.0.0.1", "::1") if ipaddress.ip_address(address) in found
+    ]
+    return tuple(dict.fromkeys(usable or loopback)) or ("127.0.0.1", "::1")
 
 
 def _is_usable(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
