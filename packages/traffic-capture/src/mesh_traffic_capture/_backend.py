@@ -1,5 +1,7 @@
 """The ways into the kernel."""
 
+from __future__ import annotations
+
 from enum import StrEnum
 
 

@@ -1,19 +1,24 @@
 """Rules into the kernel and out of it: look, compare, change, under one lock."""
 
-from collections.abc import Iterator
+from __future__ import annotations
+
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from mesh_traffic_capture._backend import Backend
 from mesh_traffic_capture._errors import CaptureFailed
+from mesh_traffic_capture._value import value
 from mesh_traffic_capture.applying._observe import IPTABLES, Observed, observe_capture, require
 from mesh_traffic_capture.applying._plan import Step, is_applied, steps_to_apply, steps_to_clean
 from mesh_traffic_capture.config import CaptureConfig
 from mesh_traffic_capture.kernel import only_one, run_all, unmapped
 from mesh_traffic_capture.rules import build_rules
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+@value
 class Applied:
     """All that an apply did, or would do."""
 
@@ -27,7 +32,7 @@ class Applied:
     notes: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Cleaned:
     """All that a clean did, or would do."""
 

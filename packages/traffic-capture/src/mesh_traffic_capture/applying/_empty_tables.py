@@ -1,6 +1,6 @@
 """The tables that iptables-nft leaves behind, with chains and no rules."""
 
-import json
+from __future__ import annotations
 
 from mesh_traffic_capture.kernel import Command, run_program
 
@@ -13,6 +13,8 @@ def delete_if_empty(nft: str, family: str, table: str) -> None:
 
 
 def _is_empty(listed: str) -> bool:
+    import json
+
     try:
         entries = json.loads(listed)["nftables"]
         for entry in entries:

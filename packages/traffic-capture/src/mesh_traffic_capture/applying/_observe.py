@@ -4,14 +4,13 @@ Listing the tables of iptables-legacy registers them in the namespace for good, 
 where some are registered already.
 """
 
-import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Final
+from __future__ import annotations
+
+from contextlib import suppress
 
 from mesh_traffic_capture._backend import Backend
 from mesh_traffic_capture._errors import CaptureFailed
+from mesh_traffic_capture._value import field, value
 from mesh_traffic_capture.backends import (
     ISTIO_TABLES,
     TABLE_NAME,
@@ -33,21 +32,27 @@ from mesh_traffic_capture.kernel import (
     has_net_admin,
     has_passed_on_address,
     mark_routes,
+    read_text,
     run_program,
     without_net_admin,
 )
 from mesh_traffic_capture.rules import Family
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import Final
+
+    Tables = Mapping[str, IptablesTable]
+
 IPTABLES: Final = (Backend.IPTABLES_NFT, Backend.IPTABLES_LEGACY)
 _ISTIO_MARK, _ISTIO_TABLE = 1337, 133
-_NFT_MARK: Final = re.compile(r"meta mark set (0x[0-9a-f]+|\d+)")
+_NFT_MARK: Final = "meta mark set "
 _REGISTERED: Final = {Family.IPV4: "ip_tables_names", Family.IPV6: "ip6_tables_names"}
 _PROGRAM: Final = {Family.IPV4: "iptables", Family.IPV6: "ip6tables"}
 
-Tables = Mapping[str, IptablesTable]
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Observed:
     """All rules that redirect traffic in a network namespace."""
 
@@ -92,9 +97,7 @@ def observe_capture() -> Observed:
         own_table = _own_table(nft) if TABLE_NAME in names else None
         istio_tables = tuple(name for name in ISTIO_TABLES if name in names)
         istio_marks_of_nft = frozenset(
-            int(found[1], 0)
-            for name in istio_tables
-            for found in _NFT_MARK.finditer(_list(nft, name))
+            mark for name in istio_tables for mark in _marks_set(_list(nft, name))
         )
     tables: dict[tuple[Backend, Family], Tables] = {}
     usable = {Backend.NFT: why_no_nft}
@@ -172,6 +175,13 @@ def _list(nft: str, table: str) -> str:
     return run_program(Command(arguments=(nft, "list", "table", "inet", table))).output
 
 
+def _marks_set(listed: str) -> Iterator[int]:
+    """Yield the marks that rules set, as nft lists them."""
+    for behind in listed.split(_NFT_MARK)[1:]:
+        with suppress(ValueError):  # a mark that is not a number
+            yield int(behind.split()[0], 0)
+
+
 def _tables(backend: Backend, unknown: list[str]) -> tuple[str, dict[Family, Tables]]:
     """Return why a backend can't be used, if so, and its tables."""
     seen: dict[Family, Tables] = {}
@@ -197,9 +207,9 @@ def _tables(backend: Backend, unknown: list[str]) -> tuple[str, dict[Family, Tab
 
 
 def _registered(family: Family, unknown: list[str]) -> bool:
-    file = Path("/proc/thread-self/net", _REGISTERED[family])
+    file = f"/proc/thread-self/net/{_REGISTERED[family]}"
     try:
-        return bool(file.read_text().strip())
+        return bool(read_text(file).strip())
     except FileNotFoundError:
         return False  # the kernel has no such tables
     except OSError as error:

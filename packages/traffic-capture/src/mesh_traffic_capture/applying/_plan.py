@@ -1,11 +1,11 @@
 """The steps from what was seen to what is wanted; they are decided before the first is done."""
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from __future__ import annotations
+
 from functools import partial
-from typing import Final
 
 from mesh_traffic_capture._backend import Backend
+from mesh_traffic_capture._value import value
 from mesh_traffic_capture.applying._empty_tables import delete_if_empty
 from mesh_traffic_capture.applying._observe import IPTABLES, Observed, iptables_program
 from mesh_traffic_capture.backends import (
@@ -38,11 +38,16 @@ from mesh_traffic_capture.kernel import (
 )
 from mesh_traffic_capture.rules import Family, RuleSet, Table
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from typing import Final
+
 SIX: Final = "six"
 _IP: Final = {Family.IPV4: "ip", Family.IPV6: "ip6"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Step:
     """A change: programs that are run as one, or a call of the kernel."""
 

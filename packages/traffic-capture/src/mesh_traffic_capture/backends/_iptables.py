@@ -4,14 +4,12 @@ All rules are in chains of our own, whose names begin with MESH_; a built-in cha
 more, the first, that jumps. A table is replaced by one COMMIT, which is a transaction.
 """
 
-import re
-import shlex
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from __future__ import annotations
+
 from ipaddress import ip_network
 from itertools import product
-from typing import Final
 
+from mesh_traffic_capture._value import field, positional_value
 from mesh_traffic_capture.backends._nft import render_nft
 from mesh_traffic_capture.backends._record import Record, digest
 from mesh_traffic_capture.rules import (
@@ -24,15 +22,21 @@ from mesh_traffic_capture.rules import (
     VerdictKind,
 )
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from typing import Final
+
 _PREFIX: Final = "MESH_"
 _ABOUT: Final = "MESH_ABOUT"
 _MOST_PORTS: Final = 15
 """Of one multiport match."""
 _FULL: Final = "0xffffffff"
+_QUOTES: Final = frozenset("\"'\\")
 _TARGETS: Final = frozenset({"-j", "-g"})
 
 
-@dataclass(frozen=True, slots=True)
+@positional_value
 class IptablesRule:
     """A rule as it was read."""
 
@@ -44,7 +48,7 @@ class IptablesRule:
     def words(self) -> tuple[str, ...]:
         """Return the words, without quotes; none if the quotes don't match."""
         try:
-            return tuple(shlex.split(self.specification))
+            return _split(self.specification)
         except ValueError:
             return ()
 
@@ -55,13 +59,22 @@ class IptablesRule:
         return next((words[at + 1] for at, word in enumerate(words[:-1]) if word in _TARGETS), "")
 
 
-@dataclass(frozen=True, slots=True)
+@positional_value
 class IptablesTable:
     """A table as it was read."""
 
     chains: Mapping[str, str] = field(default_factory=dict)
     """Policies by name; `-` for a chain that a user made."""
     rules: tuple[IptablesRule, ...] = ()
+
+
+def _split(text: str) -> tuple[str, ...]:
+    """Return words without quotes; raises ValueError if the quotes don't match."""
+    if not _QUOTES.isdisjoint(text):
+        import shlex
+
+        return tuple(shlex.split(text))
+    return tuple(text.split())
 
 
 EMPTY_TABLES: Final[Mapping[str, IptablesTable]] = {}
@@ -146,7 +159,7 @@ def rules_are(rules: RuleSet, family: Family, tables: Mapping[str, IptablesTable
             return False
         for name, lines in wanted.items():
             found = [_normal(rule.words) for rule in seen.rules if rule.chain == name]
-            if found != [_normal(shlex.split(line)) for line in lines]:
+            if found != [_normal(_split(line)) for line in lines]:
                 return False
         jumps = [rule for rule in seen.rules if rule.target in own and rule.chain not in own]
         if sorted((rule.chain, rule.specification) for rule in jumps) != sorted(
@@ -350,7 +363,7 @@ _DEFAULTS: Final = frozenset(
     }
 )
 """Options that iptables-save prints and no rule of ours has."""
-_HEXADECIMAL: Final = re.compile(r"0x[0-9a-f]+")
+_HEXADECIMAL: Final = frozenset("0123456789abcdef")
 
 
 def _normal(words: Iterable[str]) -> frozenset[tuple[bool, str, str]]:
@@ -389,4 +402,6 @@ def _normal_value(option: str, values: list[str]) -> str:
     if option in {"--ctstate", "--dports"}:
         return ",".join(sorted(text.split(",")))
     text = text.removesuffix(f"/{_FULL}")
-    return str(int(text, 16)) if _HEXADECIMAL.fullmatch(text) else text
+    digits = text.removeprefix("0x")
+    is_number = digits != text and digits and _HEXADECIMAL.issuperset(digits)
+    return str(int(digits, 16)) if is_number else text

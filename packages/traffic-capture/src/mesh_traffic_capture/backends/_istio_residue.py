@@ -4,11 +4,14 @@ Chains are known by their names. Rules in built-in chains that name none of thes
 Istio's own; they are taken for Istio's only where there is a chain of Istio's as well.
 """
 
-import re
-from collections.abc import Iterator, Mapping
-from typing import Final
+from __future__ import annotations
 
 from mesh_traffic_capture.backends._iptables import IptablesRule, IptablesTable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import Final
 
 _CHAINS: Final = frozenset(
     {
@@ -46,8 +49,8 @@ _SHAPES: Final = {
     ),
     ("raw", "PREROUTING"): (r"(?:-[ds] \S+ )?-p udp -m udp --sport 53 -j CT --zone 1",),
 }
-_INTERFACE: Final = re.compile(r"-(?P<way>[io]) (?P<name>\S+) -j RETURN")
-_TPROXY_MARK: Final = re.compile(r"--tproxy-mark (0x[0-9a-f]+)|--set-x?mark (0x[0-9a-f]+)")
+_INTERFACE: Final = r"-(?P<way>[io]) (?P<name>\S+) -j RETURN"
+_TPROXY_MARK: Final = r"--tproxy-mark (0x[0-9a-f]+)|--set-x?mark (0x[0-9a-f]+)"
 
 Residue = dict[str, tuple[tuple[str, ...], tuple[IptablesRule, ...]]]
 
@@ -61,6 +64,8 @@ def istio_rules(tables: Mapping[str, IptablesTable]) -> Residue:
     """Return the chains and the other rules that Istio has left, by table; empty if none."""
     if not any(is_istio_chain(name) for table in tables.values() for name in table.chains):
         return {}
+    import re
+
     residue: Residue = {}
     for name, table in tables.items():
         chains = tuple(chain for chain in table.chains if is_istio_chain(chain))
@@ -87,7 +92,9 @@ def istio_marks(tables: Mapping[str, IptablesTable]) -> frozenset[int]:
     found = set()
     for rule in tables.get("mangle", IptablesTable()).rules:
         if rule.chain in {"ISTIO_TPROXY", "ISTIO_DIVERT"}:
-            for match in _TPROXY_MARK.finditer(rule.specification):
+            import re
+
+            for match in re.finditer(_TPROXY_MARK, rule.specification):
                 found.add(int(match[1] or match[2], 16))
     return frozenset(found)
 
@@ -105,10 +112,12 @@ def _of_interfaces(
     """
     if name not in {"nat", "mangle"}:
         return
+    import re
+
     ways: dict[str, set[str]] = {}
     found = []
     for rule in table.rules:
-        match = _INTERFACE.fullmatch(rule.specification)
+        match = re.fullmatch(_INTERFACE, rule.specification)
         expected = {"i": "PREROUTING", "o": "OUTPUT"}
         if match is not None and rule.chain == expected[match["way"]]:
             ways.setdefault(match["name"], set()).add(match["way"])

@@ -4,12 +4,11 @@ A rule is a set of conditions and a row of statements, written as text and read 
 the same values: nft prints a rule in another form than it was given.
 """
 
-import json
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from ipaddress import ip_address, ip_network, summarize_address_range
-from typing import Any, Final
+from __future__ import annotations
 
+from ipaddress import ip_address, ip_network, summarize_address_range
+
+from mesh_traffic_capture._value import field, positional_value, value
 from mesh_traffic_capture.backends._record import Record, digest
 from mesh_traffic_capture.config import IPNetwork
 from mesh_traffic_capture.rules import (
@@ -25,6 +24,11 @@ from mesh_traffic_capture.rules import (
     merge,
 )
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from typing import Any, Final
+
 TABLE_NAME: Final = "mesh-traffic-capture"
 ISTIO_TABLES: Final[tuple[str, ...]] = ("istio-proxy-nat", "istio-proxy-mangle", "istio-proxy-raw")
 _ABOUT: Final = "about"
@@ -32,7 +36,7 @@ _PRIORITIES: Final = {Table.RAW: -301, Table.MANGLE: -151, Table.NAT: -101}
 """One before the chains of iptables and Istio: others redirect what these rules leave."""
 
 
-@dataclass(frozen=True, slots=True)
+@positional_value
 class _Condition:
     left: str
     operator: str
@@ -60,7 +64,7 @@ def _value_order(value: str) -> tuple[int, int, str]:
     return (1, int(network.network_address), value)
 
 
-@dataclass(frozen=True, slots=True)
+@positional_value
 class _NftRule:
     conditions: frozenset[_Condition]
     statements: tuple[str, ...]
@@ -72,14 +76,14 @@ class _NftRule:
         return f'{" ".join((*words, "counter", *self.statements))} comment "{self.comment}"'
 
 
-@dataclass(frozen=True, slots=True)
+@positional_value
 class _NftChain:
     kind: str
     """Type, hook, priority and policy; empty for a chain that is walked by jumps only."""
     rules: tuple[_NftRule, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class NftTable:
     """A table as nft lists it, read."""
 
@@ -145,6 +149,8 @@ def table_is(rules: RuleSet, table: NftTable) -> bool:
 
 def parse_table(text: str) -> NftTable:
     """Return the table that `nft -j list table` has printed; raises ValueError."""
+    import json
+
     kinds: dict[str, str] = {}
     rules: dict[str, list[_NftRule]] = {}
     packets: dict[str, int] = {}
@@ -330,7 +336,7 @@ def _read_key(left: Any) -> str:
         return f"{value.get('protocol', '?')} {value.get('field', '?')}"
     if kind == "meta" and value["key"] in {"iifname", "oifname"}:
         return str(value["key"])
-    return f"{kind} {value['key']}" if kind in {"meta", "ct"} else f"? {json.dumps(left)}"
+    return f"{kind} {value['key']}" if kind in {"meta", "ct"} else f"? {left!r}"
 
 
 def _networks(items: Iterable[Any]) -> Iterator[IPNetwork]:
@@ -365,4 +371,4 @@ def _read_statement(kind: str, value: Any) -> str:
     if kind == "mangle":
         new = value["value"]
         return f"{_read_key(value['key'])} set {_read_key(new) if isinstance(new, dict) else new}"
-    return f"? {kind} {json.dumps(value)}"
+    return f"? {kind} {value!r}"

@@ -1,17 +1,24 @@
 """Facts that are kept in the kernel beside the rules, so that removing them takes no flags."""
 
-import re
-from dataclasses import dataclass
-from hashlib import sha256
-from typing import Final
+from __future__ import annotations
 
-_FORM: Final = re.compile(
-    r"digest=(?P<digest>[0-9a-f]{32}) mark=(?P<mark>\d{1,10}) table=(?P<table>\d{1,10})"
-    r" added=(?P<added>[a-z0-9,-]{0,60})"
-)
+from mesh_traffic_capture._value import value
+
+try:
+    # The half of hashlib that needs no OpenSSL, whose library is four megabytes of memory.
+    from _blake2 import blake2s
+except ImportError:  # a Python that has it elsewhere
+    from hashlib import blake2s
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
+
+_NAMES: Final = ("digest", "mark", "table", "added")
+_MOST_DIGITS: Final = 10
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Record:
     """The comment of a rule that no packet meets; in nft such a comment has 128 bytes at most."""
 
@@ -31,16 +38,23 @@ class Record:
         )
 
     @classmethod
-    def parse(cls, text: str) -> "Record | None":
+    def parse(cls, text: str) -> Record | None:
         """Return what a comment says; None if it isn't one of ours."""
-        found = _FORM.fullmatch(text)
-        if found is None:
+        words = [word.partition("=") for word in text.split(" ")]
+        if tuple(name for name, _, _ in words) != _NAMES:
+            return None
+        digest, mark, table, added = (written for _, _, written in words)
+        numbers = all(
+            each.isascii() and each.isdecimal() and len(each) <= _MOST_DIGITS
+            for each in (mark, table)
+        )
+        if len(digest) != len(INTENT) or not numbers:
             return None
         return cls(
-            digest=found["digest"],
-            mark=int(found["mark"]) or None,
-            table=int(found["table"]) or None,
-            added=frozenset(filter(None, found["added"].split(","))),
+            digest=digest,
+            mark=int(mark) or None,
+            table=int(table) or None,
+            added=frozenset(filter(None, added.split(","))),
         )
 
 
@@ -50,4 +64,4 @@ INTENT: Final = "0" * 32
 
 def digest(text: str) -> str:
     """Return what tells one text of rules from another."""
-    return sha256(text.encode()).hexdigest()[:32]
+    return blake2s(text.encode(), digest_size=16).hexdigest()

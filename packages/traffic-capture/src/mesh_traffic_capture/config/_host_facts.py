@@ -1,12 +1,16 @@
 """Facts that the settings depend on and only the machine knows."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from __future__ import annotations
 
+from mesh_traffic_capture._value import field, value
 from mesh_traffic_capture.config._capture_config import IPAddress
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+@value
 class HostFacts:
     """The machine, as far as the settings depend on it; `look_up_facts` looks."""
 

@@ -3,12 +3,17 @@
 Names and defaults are those of `istio-iptables` 1.11 and of Istio's main branch of August 2026.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from __future__ import annotations
+
 from enum import StrEnum
-from typing import Final
 
 from mesh_traffic_capture._errors import InvalidCapture
+from mesh_traffic_capture._value import value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from typing import Final
 
 
 class FlagUse(StrEnum):
@@ -19,7 +24,7 @@ class FlagUse(StrEnum):
     """What it asks for is always so, or has no meaning here."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class IstioFlag:
     """One flag: `--name`, `-short`, and the variables that are read without it."""
 

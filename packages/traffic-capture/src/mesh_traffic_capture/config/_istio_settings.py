@@ -1,13 +1,12 @@
 """Istio's flags and variables → what is to be redirected, and what is to be done."""
 
-import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from __future__ import annotations
+
 from enum import StrEnum
 from ipaddress import AddressValueError, IPv4Network, IPv6Network, NetmaskValueError, ip_network
-from typing import Final, TypeVar
 
 from mesh_traffic_capture._errors import InvalidCapture
+from mesh_traffic_capture._value import value
 from mesh_traffic_capture.config._capture_config import (
     ALL,
     MOST_ITEMS,
@@ -21,13 +20,18 @@ from mesh_traffic_capture.config._capture_config import (
 from mesh_traffic_capture.config._host_facts import HostFacts
 from mesh_traffic_capture.config._istio_flags import ISTIO_FLAGS, FlagUse
 
-_T = TypeVar("_T")
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Final, TypeVar
+
+    _T = TypeVar("_T")
+
 _BY_NAME: Final = {flag.name: flag for flag in ISTIO_FLAGS}
 _DEFAULT_ID: Final = 1337
 _TRUE: Final = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 _FALSE: Final = frozenset({"0", "f", "F", "FALSE", "false", "False", ""})
 """The words of Go's strconv.ParseBool, which Istio's tool reads its switches by."""
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
 _UNITS_S: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _LOOPBACK: Final = "ISTIO_OUTBOUND_IPV4_LOOPBACK_CIDR"
 _GROUPS: Final = "ISTIO_OUTBOUND_OWNER_GROUPS"
@@ -43,7 +47,7 @@ class Action(StrEnum):
     NOTHING = "nothing"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class IstioSettings:
     """All that flags and variables ask for."""
 
@@ -89,15 +93,17 @@ def read_istio_settings(
     return settings
 
 
-@dataclass(kw_only=True)
 class _Reader:
     """Reads values, and keeps what is wrong with them."""
 
-    flags: Mapping[str, str]
-    variables: Mapping[str, str]
-    facts: HostFacts
-    mistakes: list[str] = field(default_factory=list)
-    found: list[str] = field(default_factory=list)
+    def __init__(
+        self, *, flags: Mapping[str, str], variables: Mapping[str, str], facts: HostFacts
+    ) -> None:
+        self.flags = flags
+        self.variables = variables
+        self.facts = facts
+        self.mistakes: list[str] = []
+        self.found: list[str] = []
 
     def config(self) -> CaptureConfig:
         """Return what is to be redirected; senseless where there are mistakes."""
@@ -179,9 +185,8 @@ class _Reader:
     def duration_s(self, name: str) -> float:
         """Return a duration such as 5s or 1m30s, in seconds."""
         where, value = self._value(name)
-        parts = _DURATION.findall(value)
-        length_s = sum(float(number) * _UNITS_S[unit] for number, unit in parts)
-        if "".join(number + unit for number, unit in parts) != value or not 0 < length_s <= 3600:
+        length_s = _seconds(value)
+        if length_s is None or not 0 < length_s <= 3600:
             self.mistakes.append(
                 f"{where} is {_short(value)}: it is a duration such as 5s or 1m30s, an hour at most"
             )
@@ -345,6 +350,23 @@ class _Reader:
             )
             return None
         return DnsCapture(servers=self.facts.dns_servers)
+
+
+def _seconds(text: str) -> float | None:
+    """Return the length of a duration as Go writes it; None if it is none."""
+    length_s = 0.0
+    rest = text
+    while rest:
+        number = rest[: len(rest) - len(rest.lstrip("0123456789."))]
+        rest = rest[len(number) :]
+        unit = next((each for each in _UNITS_S if rest.startswith(each)), None)
+        whole, point, part = number.partition(".")
+        digits = whole.isdecimal() and (part.isdecimal() or not point)
+        if unit is None or not digits or len(number) > 20:
+            return None
+        length_s += float(number) * _UNITS_S[unit]
+        rest = rest[len(unit) :]
+    return length_s if text else None
 
 
 def _decimal(text: str) -> int | None:

@@ -1,6 +1,7 @@
 """The machine: programs, routing, the lock, facts; in the calling thread's network namespace."""
 
 from mesh_traffic_capture.kernel._facts import look_up_facts
+from mesh_traffic_capture.kernel._files import read_text
 from mesh_traffic_capture.kernel._lock import only_one
 from mesh_traffic_capture.kernel._owners import opened_by, unmapped
 from mesh_traffic_capture.kernel._programs import (
@@ -41,6 +42,7 @@ __all__ = [
     "only_one",
     "opened_by",
     "out_interface",
+    "read_text",
     "unmapped",
     "remove_mark_route",
     "remove_passed_on_address",

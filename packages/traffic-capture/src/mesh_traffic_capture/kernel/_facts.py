@@ -1,16 +1,19 @@
 """Facts about this machine, without a name service: the network may not be there yet."""
 
+from __future__ import annotations
+
 from ipaddress import ip_address
-from pathlib import Path
-from typing import Final
 
 from mesh_traffic_capture.config import HostFacts, IPAddress
+from mesh_traffic_capture.kernel._files import read_text
 from mesh_traffic_capture.kernel._routing import addresses
 
-_MOST_BYTES: Final = 4 << 20
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import os
 
 
-def look_up_facts(*, etc: Path = Path("/etc")) -> HostFacts:
+def look_up_facts(*, etc: str | os.PathLike[str] = "/etc") -> HostFacts:
     """Return the facts that settings depend on; raises `CaptureFailed`.
 
     Users and groups are those of the files passwd and group.
@@ -19,16 +22,15 @@ def look_up_facts(*, etc: Path = Path("/etc")) -> HostFacts:
     return HostFacts(
         has_ipv4=any(address.version == 4 for address in reachable),
         has_ipv6=any(address.version == 6 for address in reachable),
-        dns_servers=_servers(_text(etc / "resolv.conf")),
-        users=_ids(_text(etc / "passwd")),
-        groups=_ids(_text(etc / "group")),
+        dns_servers=_servers(_text(f"{etc}/resolv.conf")),
+        users=_ids(_text(f"{etc}/passwd")),
+        groups=_ids(_text(f"{etc}/group")),
     )
 
 
-def _text(file: Path) -> str:
+def _text(file: str) -> str:
     try:
-        with file.open("rb") as opened:
-            return opened.read(_MOST_BYTES).decode("utf-8", "replace")
+        return read_text(file)
     except OSError:
         return ""
 

@@ -4,15 +4,20 @@ The lock is on the namespace itself, as the kernel shows it in /proc: it needs n
 read-only or another container's, and goes with its holder.
 """
 
+from __future__ import annotations
+
 import fcntl
 import os
 import time
-from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Final
 
 from mesh_traffic_capture._errors import LockTimedOut
+from mesh_traffic_capture.kernel._files import read_text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Final
 
 _NAMESPACE: Final = "/proc/thread-self/ns/net"
 _INTERVAL_S: Final = 0.05
@@ -47,7 +52,7 @@ def _taken(lock: int) -> bool:
 def _holder(lock: int) -> str:
     inode = f":{os.fstat(lock).st_ino}"
     try:
-        lines = Path("/proc/locks").read_text().splitlines()
+        lines = read_text("/proc/locks").splitlines()
     except OSError:
         lines = []
     for line in lines:

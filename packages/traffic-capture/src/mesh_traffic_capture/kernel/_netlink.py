@@ -1,13 +1,20 @@
 """Requests to the kernel's routing (rtnetlink(7)): a small image may have no `ip`."""
 
+from __future__ import annotations
+
+# `socket` takes longer to load than the kernel to answer, and adds nothing that is needed here.
+import _socket
 import errno
 import os
-import socket
 import struct
-from collections.abc import Iterator
-from typing import Final
+from contextlib import closing
 
 from mesh_traffic_capture._errors import CaptureFailed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Final
 
 _NETLINK_ROUTE: Final = 0
 _ERROR, _DONE = 2, 3
@@ -43,7 +50,7 @@ def dump(kind: int, body: bytes) -> Iterator[bytes]:
 
     Of an address family that it does not have, a kernel lists nothing, or another one's.
     """
-    with _asking(kind, _REQUEST | _DUMP, body) as asked:
+    with closing(_asking(kind, _REQUEST | _DUMP, body)) as asked:
         for _ in range(_MOST_MESSAGES):
             for answer, content in _messages(asked.recv(1 << 18)):
                 if answer == _DONE:
@@ -57,7 +64,7 @@ def dump(kind: int, body: bytes) -> Iterator[bytes]:
 
 def ask(kind: int, body: bytes) -> bytes | None:
     """Return the body of the kernel's answer about one thing; None if there is no such thing."""
-    with _asking(kind, _REQUEST, body) as asked:
+    with closing(_asking(kind, _REQUEST, body)) as asked:
         for answer, content in _messages(asked.recv(1 << 16)):
             return None if answer == _ERROR else content
     return None
@@ -69,7 +76,7 @@ def change(kind: int, body: bytes, *, create: bool = False) -> None:
     What is there already, or gone already, is no failure.
     """
     flags = _REQUEST | _ACK | (_CREATE | _EXCLUSIVE if create else 0)
-    with _asking(kind, flags, body) as asked:
+    with closing(_asking(kind, flags, body)) as asked:
         for answer, content in _messages(asked.recv(1 << 16)):
             code = -struct.unpack_from("=i", content)[0]
             gone = {errno.EEXIST, errno.ENOENT, errno.ESRCH, errno.EADDRNOTAVAIL}
@@ -77,9 +84,9 @@ def change(kind: int, body: bytes, *, create: bool = False) -> None:
                 raise _failure(kind, content)
 
 
-def _asking(kind: int, flags: int, body: bytes) -> socket.socket:
+def _asking(kind: int, flags: int, body: bytes) -> _socket.socket:
     try:
-        asked = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_ROUTE)
+        asked = _socket.socket(_socket.AF_NETLINK, _socket.SOCK_RAW, _NETLINK_ROUTE)
         asked.settimeout(_TIMEOUT_S)
         asked.send(_HEADER.pack(_HEADER.size + len(body), kind, flags, 1, 0) + body)
     except OSError as error:

@@ -1,12 +1,16 @@
 """Users and groups as the owners of sockets: a socket has those that its thread opens files as."""
 
-import ctypes
+from __future__ import annotations
+
 import os
-import socket
-from collections.abc import Iterable
-from pathlib import Path
 
 from mesh_traffic_capture._errors import CaptureFailed
+from mesh_traffic_capture.kernel._files import read_text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Iterable
 
 _KEEP = 0xFFFFFFFF
 """An id that setfsuid refuses: it returns the present one."""
@@ -14,8 +18,12 @@ _KEEP = 0xFFFFFFFF
 
 def opened_by(uid: int, gid: int, family: int, kind: int) -> socket.socket:
     """Open a socket as another user; raises `CaptureFailed` if this thread may not."""
+    import socket
+
     if (uid, gid) == (os.geteuid(), os.getegid()):
         return socket.socket(family, kind)
+    import ctypes
+
     libc = ctypes.CDLL(None)
     user, group = libc.setfsuid(_KEEP), libc.setfsgid(_KEEP)
     try:
@@ -31,9 +39,9 @@ def opened_by(uid: int, gid: int, family: int, kind: int) -> socket.socket:
 
 def unmapped(ids: Iterable[int], *, groups: bool = False) -> tuple[int, ...]:
     """Return the ids that no process of this user namespace can have."""
-    file = Path("/proc/thread-self", "gid_map" if groups else "uid_map")
+    file = f"/proc/thread-self/{'gid_map' if groups else 'uid_map'}"
     try:
-        lines = [tuple(map(int, line.split())) for line in file.read_text().splitlines()]
+        lines = [tuple(map(int, line.split())) for line in read_text(file).splitlines()]
     except (OSError, ValueError):
         return ()
     return tuple(

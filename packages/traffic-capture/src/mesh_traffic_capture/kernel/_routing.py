@@ -4,16 +4,22 @@ A packet with the mark is for this machine, whatever its destination: a rule of 
 leads it to a table that has one route, `local default dev lo`.
 """
 
-import socket
-import struct
-from collections.abc import Iterator
-from dataclasses import dataclass
-from ipaddress import ip_address
-from typing import Final
+from __future__ import annotations
 
+# `socket` takes longer to load than the kernel to answer, and adds nothing that is needed here.
+import _socket
+import struct
+from ipaddress import ip_address
+
+from mesh_traffic_capture._value import value
 from mesh_traffic_capture.config import PASSED_ON_IPV6, IPAddress
 from mesh_traffic_capture.kernel._netlink import ask, attribute, attributes, change, dump
 from mesh_traffic_capture.rules import Family
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Final
 
 PASSED_ON_ADDRESS: Final = f"{PASSED_ON_IPV6}/128"
 _NEW_ADDRESS, _DELETE_ADDRESS, _GET_ADDRESS = 20, 21, 22
@@ -30,7 +36,7 @@ _OIF, _ROUTE_TABLE, _PRIORITY, _MARK, _RULE_TABLE, _MASK = 4, 15, 6, 10, 15, 16
 _NO_DAD: Final = 0x02
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class MarkRoute:
     """Marked packets of an address family are for this machine."""
 
@@ -52,7 +58,7 @@ def addresses() -> Iterator[tuple[IPAddress, bool]]:
         family, _, _, scope, _ = _ADDRESS.unpack_from(body)
         found = attributes(body[_ADDRESS.size :])
         packed = found.get(2) or found.get(1)
-        if family in {socket.AF_INET, socket.AF_INET6} and packed:
+        if family in {_socket.AF_INET, _socket.AF_INET6} and packed:
             address = ip_address(packed)
             reachable = scope not in {_HOST_SCOPE, _LINK_SCOPE}
             yield address, reachable and not address.is_loopback and not address.is_link_local
@@ -67,7 +73,7 @@ def out_interface(destination: IPAddress) -> str | None:
         return None
     index = _u32(attributes(answer[_TWELVE.size :]).get(_OIF))
     try:
-        return socket.if_indextoname(index) if index else None
+        return _socket.if_indextoname(index) if index else None
     except OSError:
         return None
 
@@ -116,7 +122,7 @@ def remove_passed_on_address() -> None:
 
 
 def _passed_on() -> bytes:
-    head = _ADDRESS.pack(socket.AF_INET6, 128, _NO_DAD, 0, socket.if_nametoindex("lo"))
+    head = _ADDRESS.pack(_socket.AF_INET6, 128, _NO_DAD, 0, _socket.if_nametoindex("lo"))
     packed = PASSED_ON_IPV6.packed
     return head + attribute(2, packed) + attribute(1, packed)
 
@@ -134,7 +140,7 @@ def _mark_rules(family: Family) -> Iterator[tuple[int, int]]:
 
 def _local_tables(family: Family) -> Iterator[int]:
     """Yield the tables that have the route `local default dev lo`."""
-    lo = socket.if_nametoindex("lo")
+    lo = _socket.if_nametoindex("lo")
     for body in dump(_GET_ROUTE, _TWELVE.pack(_number(family), 0, 0, 0, 0, 0, 0, 0, 0)):
         number, to_length, _, _, table, _, _, kind, _ = _TWELVE.unpack_from(body)
         found = attributes(body[_TWELVE.size :])
@@ -147,7 +153,7 @@ def _route(route: MarkRoute) -> bytes:
     # An IPv6 route has no scope of its own.
     scope = _HOST_SCOPE if route.family is Family.IPV4 else 0
     head = _TWELVE.pack(_number(route.family), 0, 0, 0, 0, _BOOT, scope, _LOCAL, 0)
-    lo = socket.if_nametoindex("lo")
+    lo = _socket.if_nametoindex("lo")
     return head + attribute(_OIF, _U32.pack(lo)) + attribute(_ROUTE_TABLE, _U32.pack(route.table))
 
 
@@ -162,7 +168,7 @@ def _rule(route: MarkRoute) -> bytes:
 
 
 def _number(family: Family) -> int:
-    return socket.AF_INET if family is Family.IPV4 else socket.AF_INET6
+    return _socket.AF_INET if family is Family.IPV4 else _socket.AF_INET6
 
 
 def _u32(value: bytes | None, otherwise: int = 0) -> int:

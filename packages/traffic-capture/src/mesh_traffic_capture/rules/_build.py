@@ -6,9 +6,10 @@ mean what they say; the proxy of TPROXY mode may have any user; the tunnel's por
 redirected, in TPROXY mode either; queries that are not redirected share the zone of the agent's.
 """
 
-from dataclasses import replace
+from __future__ import annotations
 
 from mesh_traffic_capture._errors import InvalidCapture
+from mesh_traffic_capture._value import replace
 from mesh_traffic_capture.config import DNS_PORT, CaptureConfig, Mode
 from mesh_traffic_capture.rules._dns import dns_chains
 from mesh_traffic_capture.rules._inbound import inbound_chains

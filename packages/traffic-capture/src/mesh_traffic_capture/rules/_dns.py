@@ -5,7 +5,7 @@ query would find the NAT of the application's and be sent back to the agent (ist
 is for queries that go to servers, zone 2 for those that go to the agent.
 """
 
-from collections.abc import Iterator
+from __future__ import annotations
 
 from mesh_traffic_capture.config import (
     ALL,
@@ -28,6 +28,10 @@ from mesh_traffic_capture.rules._rule import (
     VerdictKind,
     goto,
 )
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _TO_SERVERS = Verdict(kind=VerdictKind.SET_ZONE, zone=1)
 _TO_AGENT = Verdict(kind=VerdictKind.SET_ZONE, zone=2)

@@ -1,10 +1,11 @@
 """The verdict of the rules on one packet, and which rule decides."""
 
-from dataclasses import dataclass, replace
+from __future__ import annotations
+
 from enum import StrEnum
 from ipaddress import IPv6Address
-from typing import Final
 
+from mesh_traffic_capture._value import replace, value
 from mesh_traffic_capture.config import IPAddress
 from mesh_traffic_capture.rules._meanings import meaning
 from mesh_traffic_capture.rules._rule import (
@@ -19,6 +20,10 @@ from mesh_traffic_capture.rules._rule import (
     VerdictKind,
 )
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
+
 _LOOPBACK_INTERFACE: Final = "lo"
 
 
@@ -31,7 +36,7 @@ class Direction(StrEnum):
     """A process of this machine, or its kernel, sends it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Packet:
     """A packet as the rules see it first."""
 
@@ -65,7 +70,7 @@ class Outcome(StrEnum):
     DROPPED = "dropped"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Step:
     """A rule that matched."""
 
@@ -73,7 +78,7 @@ class Step:
     rule: Rule
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Explanation:
     """The end of a packet's way, and why; `str()` is a sentence."""
 

@@ -1,6 +1,6 @@
 """The rules for what comes in, and those by which TPROXY gets answers back to the proxy."""
 
-from collections.abc import Iterator
+from __future__ import annotations
 
 from mesh_traffic_capture.config import ALL, SELF_CALL_MARK, CaptureConfig, Mode
 from mesh_traffic_capture.rules._networks import address_families, loopback, passed_on
@@ -24,6 +24,10 @@ from mesh_traffic_capture.rules._rule import (
     jump,
     redirect,
 )
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _ANSWERED = frozenset({ConnectionState.ESTABLISHED, ConnectionState.RELATED})
 _LO = "lo"

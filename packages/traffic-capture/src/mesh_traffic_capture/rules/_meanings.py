@@ -1,6 +1,10 @@
 """The purpose of each rule, by its name."""
 
-from typing import Final
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
 
 _MEANINGS: Final = {
     "answer-to-proxy": "the application's answers to a client go back to the proxy",

@@ -1,6 +1,7 @@
 """Networks by address family, as rules match them."""
 
-from collections.abc import Iterable, Iterator
+from __future__ import annotations
+
 from ipaddress import IPv4Network, IPv6Network, collapse_addresses, ip_network
 
 from mesh_traffic_capture.config import (
@@ -12,6 +13,10 @@ from mesh_traffic_capture.config import (
     IPNetwork,
 )
 from mesh_traffic_capture.rules._rule import Family
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
 
 
 def address_families(config: CaptureConfig) -> tuple[Family, ...]:

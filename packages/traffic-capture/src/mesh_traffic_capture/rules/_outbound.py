@@ -1,6 +1,6 @@
 """The rules for what processes of this machine send: nat-output and the chains it leads to."""
 
-from collections.abc import Iterator
+from __future__ import annotations
 
 from mesh_traffic_capture.config import ALL, DNS_PORT, CaptureConfig, Mode
 from mesh_traffic_capture.rules._dns import servers_by_family
@@ -17,6 +17,10 @@ from mesh_traffic_capture.rules._rule import (
     goto,
     redirect,
 )
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _LOOPBACK_INTERFACE = "lo"
 

@@ -4,9 +4,11 @@ The walk is the kernel's: chains of a hook in the order of their tables, the rul
 the first, `goto` without and `jump` with a way back.
 """
 
-from dataclasses import dataclass
+from __future__ import annotations
+
 from enum import IntEnum, StrEnum
 
+from mesh_traffic_capture._value import value
 from mesh_traffic_capture.config import IPNetwork
 
 
@@ -48,7 +50,7 @@ class Hook(StrEnum):
     OUTPUT = "output"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Match:
     """Conditions on a packet; a field at its default asks nothing. A set: one of these."""
 
@@ -98,7 +100,7 @@ class VerdictKind(StrEnum):
     """The packet's connection is looked for in this zone of conntrack; the first zone stays."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Verdict:
     """The thing that a rule does with a packet that matches."""
 
@@ -109,7 +111,7 @@ class Verdict:
     zone: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Rule:
     """One rule; `name` says what it is for and is unique for a purpose, not within the rules."""
 
@@ -118,7 +120,7 @@ class Rule:
     verdict: Verdict
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Chain:
     """Rules in order; a chain without a hook is walked by jumps only."""
 
@@ -128,7 +130,7 @@ class Chain:
     rules: tuple[Rule, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class RuleSet:
     """All rules of a configuration."""
 

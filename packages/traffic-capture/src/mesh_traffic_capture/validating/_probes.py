@@ -1,11 +1,11 @@
 """Connections that show whether the rules are there, chosen by what the rules should do; pure."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from __future__ import annotations
+
 from enum import StrEnum
 from ipaddress import ip_address
-from typing import Final
 
+from mesh_traffic_capture._value import value
 from mesh_traffic_capture.config import (
     ALL,
     DNS_PORT,
@@ -25,6 +25,11 @@ from mesh_traffic_capture.rules import (
     explain,
 )
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Final
+
 _UNUSED: Final = {
     Family.IPV4: tuple(map(ip_address, ("198.51.100.1", "203.0.113.1", "192.0.2.1"))),
     Family.IPV6: (ip_address("2001:db8::1"),),
@@ -42,7 +47,7 @@ class Way(StrEnum):
     DNS = "dns"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Probe:
     """A connection or a datagram, and where it should arrive."""
 
@@ -53,7 +58,7 @@ class Probe:
     explanation: Explanation
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class NoProbe:
     """A way for which there is no connection to try, and why."""
 

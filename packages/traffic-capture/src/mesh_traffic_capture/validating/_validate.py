@@ -4,28 +4,33 @@ What comes in from other machines can't be sent from here. The proxy's call of i
 the same end, and of the rules for what comes in it is said whether they are there.
 """
 
+from __future__ import annotations
+
 import errno
 import select
 import socket
 import struct
 import time
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
-from typing import Final
 
 from mesh_traffic_capture._errors import CaptureFailed
+from mesh_traffic_capture._value import value
 from mesh_traffic_capture.applying import Observed, observe_capture, rule_names
 from mesh_traffic_capture.config import CaptureConfig
 from mesh_traffic_capture.kernel import opened_by, out_interface
 from mesh_traffic_capture.rules import Family, Hook, Protocol, RuleSet, build_rules
 from mesh_traffic_capture.validating._probes import NoProbe, Probe, Way, probes
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
+
 _ORIGINAL_DESTINATION: Final = 80
 _TRY_AGAIN_S: Final = 0.5
 _IN_USE: Final = frozenset({errno.EADDRINUSE, errno.EACCES})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class ValidationResult:
     """Whether traffic of one way and address family arrives at the proxy."""
 
