@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import pytest
 from envoy.config.core.v3.extension_pb2 import TypedExtensionConfig
+from envoy.extensions.filters.http.lua.v3 import lua_pb2
 from envoy.extensions.filters.http.wasm.v3 import wasm_pb2 as http_pb2
 from envoy.extensions.filters.network.wasm.v3 import wasm_pb2 as network_pb2
 from envoy.extensions.wasm.v3.wasm_pb2 import FailurePolicy, PluginConfig
@@ -14,6 +15,7 @@ from envoy_config.changes import TOUCHES, Part, difference
 from envoy_config.context._context import PushContext
 from envoy_config.plan._proxy import Proxy, as_stranger
 from envoy_config.plan.extensions._extensions import extensions_of, has_pull_secrets
+from istio_config.kinds.traffic_extension import MOST_EXTENSIONS
 from mesh_model import MeshModel
 from proxies import proxy, proxyless
 
@@ -29,6 +31,7 @@ kind: WasmPlugin
 metadata: {{name: {name}, namespace: {namespace}}}
 spec: {{{spec}}}
 """
+SCRIPT = "function envoy_on_request(handle) end"
 PULLED = "url: registry.example/plugin:v1, imagePullSecret: registry"
 
 
@@ -229,3 +232,56 @@ def test_what_changes_of_a_module_is_pushed_with_its_listeners_and_its_secret_al
     assert has_pull_secrets(proxy(), model, "default")
     assert not has_pull_secrets(proxy(), model, "other")
     assert not has_pull_secrets(proxy(), model_of(plugin("url: a.example/p")), "default")
+
+
+def traffic_extension(name: str, lua: str = SCRIPT, *, namespace: str = "default") -> str:
+    return (
+        "apiVersion: extensions.istio.io/v1alpha1\nkind: TrafficExtension\n"
+        f"metadata: {{name: {name}, namespace: {namespace}}}\n"
+        f"spec: {{lua: {{inlineCode: '{lua}'}}}}\n"
+    )
+
+
+def test_a_script_is_sent_once_however_many_listeners_run_it(model_of: Build) -> None:
+    long = SCRIPT + " " * 60_000
+    services = (
+        "apiVersion: networking.istio.io/v1\nkind: ServiceEntry\n"
+        f"metadata: {{name: s{number}, namespace: default}}\n"
+        f"spec: {{hosts: [s{number}.example], addresses: [10.8.1.{number}], resolution: STATIC, "
+        f"ports: [{{number: {9000 + number}, name: http, protocol: HTTP}}], "
+        f"endpoints: [{{address: 127.93.2.{number}}}]}}\n"
+        for number in range(100)
+    )
+    names = [f"e{number}" for number in range(20)]
+    context = PushContext(model_of(*services, *(traffic_extension(each, long) for each in names)))
+    listeners = context.listeners(proxy(INTERCEPTION_MODE="REDIRECT")).resources
+    filters = sum(each.body.count((PREFIX + "default.e7").encode()) for each in listeners)
+    assert filters >= 100
+    assert sum(len(each.body) for each in listeners) < 2_000_000
+    wanted = frozenset(f"{PREFIX}default.{each}" for each in names)
+    sent = context.extensions(proxy(), wanted, (), believed=False).resources
+    assert {each.name for each in sent} == wanted
+    lua = lua_pb2.Lua()
+    config = TypedExtensionConfig.FromString(sent[0].body)
+    assert config.typed_config.Unpack(lua)
+    assert lua.default_source_code.inline_string == long
+
+
+def test_of_a_namespace_the_oldest_hundred_act_at_a_proxy(model_of: Build) -> None:
+    names = [f"e{number:03}" for number in range(MOST_EXTENSIONS + 5)]
+    root = "istio-system"
+    own = [traffic_extension(each) for each in names]
+    of_root = [traffic_extension(each, namespace=root) for each in names[:7]]
+    model = model_of(*own, *of_root, plugin("url: a.example/p", name="e0000"))
+    given = [each.name.removeprefix(PREFIX) for each in extensions_of(proxy(), model)]
+    expected = [f"default.{each}" for each in names[: MOST_EXTENSIONS - 1]]
+    assert [each for each in given if not each.startswith(root)] == [
+        expected[0],
+        f"default.e0000{MARK}",
+        *expected[1:],
+    ]
+    assert [each for each in given if each.startswith(root)] == [
+        f"{root}.{each}" for each in names[:7]
+    ]
+    beyond = frozenset({f"{PREFIX}default.{names[-1]}"})
+    assert PushContext(model).extensions(proxy(), beyond, (), believed=False).removed == beyond

@@ -63,6 +63,14 @@ class ConfigObject:
     """In such a rest: the items of lists that were left out."""
 
     @property
+    def seniority(self) -> tuple[str, str, str, str, str]:
+        """A key that sorts the oldest first, then by name and namespace, as Istio breaks ties.
+
+        Undated ones are youngest.
+        """
+        return self.created or "9999", self.name, self.namespace, self.kind, self.origin.cluster
+
+    @property
     def file(self) -> str:
         """The name of its file; of an object in no file the store, and the object."""
         if isinstance(self.origin, InFile):

@@ -3,6 +3,7 @@
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from typing import NamedTuple
 
 from istio_config._file_content import FileContent
@@ -13,6 +14,7 @@ from istio_config.kinds.registry import AnyKind
 from istio_config.kinds.unread_kinds import FOREIGN
 from mesh_configfile import Problem
 
+_SENIORITY = attrgetter("seniority")
 _FEW = 100
 """The most new objects that are inserted where they belong; with more, all are sorted."""
 
@@ -149,7 +151,7 @@ def _in_order(
     known = set(map(id, before.objects)) if before is not None else set()
     new = [each for each in objects if id(each) not in known]
     if before is None or len(new) > _FEW:
-        found = sorted(objects, key=_age)
+        found = sorted(objects, key=_SENIORITY)
         return tuple(found), _by_kind(found)
     here = set(map(id, objects))
     gone = [each for each in before.objects if id(each) not in here]
@@ -180,12 +182,12 @@ def _edited(
     else:
         found = list(before)
         for each in gone:
-            at = bisect_left(found, _age(each), key=_age)
+            at = bisect_left(found, each.seniority, key=_SENIORITY)
             while found[at] is not each:
                 at += 1
             del found[at]
     for each in come:
-        insort(found, each, key=_age)
+        insort(found, each, key=_SENIORITY)
     return tuple(found)
 
 
@@ -199,8 +201,3 @@ def _by_kind(objects: Iterable[ConfigObject]) -> _Kinds:
 def _kind_name(item: ConfigObject | AnyKind) -> str:
     name = item.kind if isinstance(item, ConfigObject) else item.name
     return f"{name}.{item.group}"
-
-
-def _age(item: ConfigObject) -> tuple[str, str, str, str, str]:
-    """Oldest first, then by name and namespace, as Istio breaks ties; undated ones are youngest."""
-    return item.created or "9999", item.name, item.namespace, item.kind, item.origin.cluster

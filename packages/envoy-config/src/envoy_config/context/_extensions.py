@@ -1,4 +1,4 @@
-"""The modules of extensions that proxies ask for by name, each packed once for all that get it."""
+"""The programs of extensions that proxies ask for by name, each packed once for all that get it."""
 
 from functools import partial
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from xds_server import Resource
 _WITHHELD = ""
 
 
-class _Module(NamedTuple):
+class _Source(NamedTuple):
     """All that a resource depends on. A rule is the same one for as long as it says the same."""
 
     rule: ExtensionRule
@@ -28,11 +28,11 @@ class _Accounts(NamedTuple):
 
 
 class Extensions:
-    """Finds the modules of one model's proxies, and keeps their resources."""
+    """Finds the programs of one model's proxies, and keeps their resources."""
 
     def __init__(self, model: MeshModel) -> None:
         self._model = model
-        self._resources = Cache[_Module, Resource]()
+        self._resources = Cache[_Source, Resource]()
         self._workloads = Cache[_Accounts, frozenset[AccountWorkload]]()
 
     def resources(
@@ -43,19 +43,19 @@ class Extensions:
         *,
         believed: bool,
     ) -> dict[str, Resource]:
-        """Return the modules of these names that are for a proxy, by their names.
+        """Return the modules and scripts of these names that are for a proxy, by their names.
 
         identities: those that it has proved, by which it gets the secrets of registries. believed:
         without any, it is whom its node says.
         """
         found = {}
         for rule in extension_rules(proxy, self._model):
-            module = rule.spec.module
-            if module is None or (name := extension_name(rule)) not in wanted:
+            if (name := extension_name(rule)) not in wanted:
                 continue
-            secret = self._pull_secret(rule, module, proxy, identities, believed=believed)
-            key = _Module(rule, secret)
-            found[name] = self._resources.get(key, partial(_pack, name, module))
+            secret = None
+            if (module := rule.spec.module) is not None:
+                secret = self._pull_secret(rule, module, proxy, identities, believed=believed)
+            found[name] = self._resources.get(_Source(rule, secret), partial(_pack, name))
         return found
 
     def _pull_secret(
@@ -96,10 +96,14 @@ class Extensions:
         return account_workloads(self._model, key.namespace, key.names)
 
 
-def _pack(name: str, module: WasmFields, key: _Module) -> Resource:
-    # Most meshes have no modules: they do not load the messages of one.
-    from envoy_config.generate._extension_configs import extension_config
+def _pack(name: str, source: _Source) -> Resource:
+    # Most meshes have no extensions: they do not load the messages of one.
+    from envoy_config.generate._extension_configs import module_config, script_config
 
-    plugin = name.rpartition("/")[2]
-    config = extension_config(name, module, plugin=plugin, pull_secret=key.pull_secret)
+    spec = source.rule.spec
+    if spec.module is None:
+        config = script_config(name, spec.script)
+    else:
+        plugin = name.rpartition("/")[2]
+        config = module_config(name, spec.module, plugin=plugin, pull_secret=source.pull_secret)
     return Resource.pack(config, name=name)

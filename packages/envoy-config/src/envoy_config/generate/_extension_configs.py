@@ -1,4 +1,4 @@
-"""The modules of extensions, as the resources by which Envoys come by them (ECDS).
+"""The programs of extensions, as the resources by which Envoys come by them (ECDS).
 
 An agent fetches a module on the way and gives Envoy its file. How it is to fetch stands in
 variables, which it does not hand on; their names are Istio's, so that Istio's agents do the same.
@@ -35,7 +35,7 @@ _VERSION = "ISTIO_META_WASM_PLUGIN_RESOURCE_VERSION"
 _OF_THE_AGENT = "ISTIO_META_"
 
 
-def extension_config(
+def module_config(
     name: str, module: WasmFields, *, plugin: str, pull_secret: str | None
 ) -> extension_pb2.TypedExtensionConfig:
     """Make the resource of a module.
@@ -46,6 +46,17 @@ def extension_config(
     """
     return extension_pb2.TypedExtensionConfig(
         name=name, typed_config=packed(_filter(module, plugin=plugin, pull_secret=pull_secret))
+    )
+
+
+def script_config(name: str, script: str) -> extension_pb2.TypedExtensionConfig:
+    """Make the resource of a script in Lua."""
+    # Most meshes have no scripts: they do not load these messages.
+    from envoy.extensions.filters.http.lua.v3 import lua_pb2
+
+    source = base_pb2.DataSource(inline_string=script)
+    return extension_pb2.TypedExtensionConfig(
+        name=name, typed_config=packed(lua_pb2.Lua(default_source_code=source))
     )
 
 

@@ -1,15 +1,14 @@
 """The filters of a proxy's extensions, by their phase.
 
-A module comes by ECDS: its filter names the resource, and Envoy waits for it before it serves the
-listener, as the module may be what keeps strangers out. A script stands in its filter.
+A program (a module, or a script in Lua) comes by ECDS: its filter names the resource, and Envoy
+waits for it before it serves the listener, as the program may be what keeps strangers out. A script
+does not stand in its filter, because a sidecar has that filter in hundreds of listeners.
 """
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Generic, NamedTuple, TypeVar
 
-from envoy_config.generate._filters import http_filter
 from envoy_config.generate._messages import (
-    base_pb2,
     config_source_pb2,
     from_ads,
     http_connection_manager_pb2,
@@ -20,6 +19,7 @@ from istio_config.kinds.traffic_extension import ExtensionPhase
 
 _F = TypeVar("_F", http_connection_manager_pb2.HttpFilter, listener_components_pb2.Filter)
 _TYPE = "type.googleapis.com/envoy.extensions.filters"
+_SCRIPT = (f"{_TYPE}.http.lua.v3.Lua",)
 _LAST = (ExtensionPhase.STATS, ExtensionPhase.UNSPECIFIED)
 
 
@@ -71,26 +71,22 @@ def _by_phase(extensions: list[Extension], make: Callable[[Extension], _F]) -> P
 
 
 def _http_filter(extension: Extension) -> http_connection_manager_pb2.HttpFilter:
-    if extension.script:
-        # Most proxies run no script: they do not load its messages.
-        from envoy.extensions.filters.http.lua.v3 import lua_pb2
-
-        source = base_pb2.DataSource(inline_string=extension.script)
-        return http_filter(extension.name, lua_pb2.Lua(default_source_code=source))
+    types = _SCRIPT if extension.is_script else _module("http")
     return http_connection_manager_pb2.HttpFilter(
-        name=extension.name, config_discovery=_discovered("http")
+        name=extension.name, config_discovery=_discovered(types)
     )
 
 
 def _network_filter(extension: Extension) -> listener_components_pb2.Filter:
     return listener_components_pb2.Filter(
-        name=extension.name, config_discovery=_discovered("network")
+        name=extension.name, config_discovery=_discovered(_module("network"))
     )
 
 
-def _discovered(level: str) -> config_source_pb2.ExtensionConfigSource:
-    """Make the source of a module, in place of which an agent may put a rule for all or none."""
-    return config_source_pb2.ExtensionConfigSource(
-        config_source=from_ads(),
-        type_urls=[f"{_TYPE}.{level}.wasm.v3.Wasm", f"{_TYPE}.{level}.rbac.v3.RBAC"],
-    )
+def _module(level: str) -> tuple[str, ...]:
+    """Return the types of a module, in place of which an agent may put a rule for all or none."""
+    return f"{_TYPE}.{level}.wasm.v3.Wasm", f"{_TYPE}.{level}.rbac.v3.RBAC"
+
+
+def _discovered(types: tuple[str, ...]) -> config_source_pb2.ExtensionConfigSource:
+    return config_source_pb2.ExtensionConfigSource(config_source=from_ads(), type_urls=types)

@@ -2,8 +2,12 @@
 
 Those of a phase come by their priority, the highest first and those without one last; then the own
 namespace's before the root namespace's, and the oldest first. Source: Istio's `push_context.go`.
+
+A namespace has at most `MOST_EXTENSIONS` at a proxy, its oldest: each is in every listener, so
+without a bound some hundreds of small objects would cost each proxy its memory.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from operator import itemgetter
 from typing import NamedTuple
@@ -13,6 +17,7 @@ from envoy_config.plan._workload import workload_of
 from envoy_config.plan.resolved._extensions import Extension, ExtensionMatch
 from istio_config.kinds.traffic_extension import (
     EXTENSION_KINDS,
+    MOST_EXTENSIONS,
     WASM_PLUGIN,
     ExtensionSpec,
     TrafficMatch,
@@ -33,7 +38,7 @@ class _Ranked(NamedTuple):
 
 
 def extension_name(rule: ExtensionRule) -> str:
-    """Return the name of an extension's filters, and of the resource by which a module comes."""
+    """Return the name of an extension's filters, and of the resource by which its program comes."""
     mark = _OF_PLUGIN if rule.kind == WASM_PLUGIN.name else ""
     return f"{_PREFIX}{rule.namespace}.{rule.name}{mark}"
 
@@ -56,7 +61,7 @@ def extensions_of(proxy: Proxy, model: MeshModel) -> tuple[Extension, ...]:
             name=extension_name(rule),
             phase=rule.spec.place,
             is_network=rule.spec.module is not None and rule.spec.module.is_network,
-            script=rule.spec.script,
+            is_script=bool(rule.spec.script),
             matches=tuple(map(_match, rule.spec.match)),
         )
         for rule in extension_rules(proxy, model)
@@ -74,17 +79,31 @@ def has_pull_secrets(proxy: Proxy, model: MeshModel, namespace: str) -> bool:
 
 
 def _ranked(proxy: Proxy, model: MeshModel) -> Iterator[_Ranked]:
+    rules = model.workload_rules
+    for rule in _acting(proxy, model):
+        priority = rule.spec.priority
+        rank = (
+            -(priority if priority is not None else _LAST),
+            rule.namespace != proxy.namespace,
+            rules.object_of(rule).created or "9999",
+            rule.name,
+        )
+        yield _Ranked(rank, rule)
+
+
+def _acting(proxy: Proxy, model: MeshModel) -> Iterator[ExtensionRule]:
+    """Yield the extensions for a proxy but for those of a namespace that are too many."""
     rules, workload = model.workload_rules, workload_of(proxy, model)
-    for kind in EXTENSION_KINDS:
-        for rule in rules.applying(kind, workload):
-            priority = rule.spec.priority
-            rank = (
-                -(priority if priority is not None else _LAST),
-                rule.namespace != proxy.namespace,
-                rules.object_of(rule).created or "9999",
-                rule.name,
-            )
-            yield _Ranked(rank, rule)
+    found = [each for kind in EXTENSION_KINDS for each in rules.applying(kind, workload)]
+    if len(found) <= MOST_EXTENSIONS:
+        yield from found
+        return
+    found.sort(key=lambda each: rules.object_of(each).seniority)
+    so_far = Counter[str]()
+    for each in found:
+        so_far[each.namespace] += 1
+        if so_far[each.namespace] <= MOST_EXTENSIONS:
+            yield each
 
 
 def _match(match: TrafficMatch) -> ExtensionMatch:

@@ -1,6 +1,6 @@
 """The extensions of a proxy, resolved: equal ones make the same listeners.
 
-What a module is given is no part of them: Envoy takes it by ECDS, while its listeners stay.
+Modules and scripts are no part of them: Envoy takes them by ECDS, while its listeners stay.
 """
 
 from typing import NamedTuple
@@ -23,12 +23,12 @@ class Extension(NamedTuple):
     """One extension; see `plan/_extensions` for the order of several."""
 
     name: str
-    """Of its filters, and of the resource by which a module comes."""
+    """Of its filters, and of the resource by which its program comes."""
     phase: ExtensionPhase = ExtensionPhase.UNSPECIFIED
     is_network: bool = False
     """Whether it works on connections, not on requests."""
-    script: str = ""
-    """In Lua; empty: it is a module."""
+    is_script: bool = False
+    """Whether it is a script in Lua, not a module."""
     matches: tuple[ExtensionMatch, ...] = ()
     """None: all traffic."""
 

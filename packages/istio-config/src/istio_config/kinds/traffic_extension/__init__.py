@@ -2,6 +2,7 @@
 
 from istio_config.kinds.traffic_extension._kinds import (
     EXTENSION_KINDS,
+    MOST_EXTENSIONS,
     TRAFFIC_EXTENSION,
     WASM_PLUGIN,
     ExtensionPhase,
@@ -28,6 +29,7 @@ __all__ = [
     "DEFAULT_SCHEME",
     "EXTENSION_KINDS",
     "FILE_SCHEME",
+    "MOST_EXTENSIONS",
     "TRAFFIC_EXTENSION",
     "WASM_PLUGIN",
     "ExtensionPhase",

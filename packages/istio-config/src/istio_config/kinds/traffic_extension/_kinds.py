@@ -212,3 +212,6 @@ WASM_PLUGIN = Kind(
 )
 EXTENSION_KINDS: tuple[Kind[Any], ...] = (TRAFFIC_EXTENSION, WASM_PLUGIN)
 """Both kinds, whose objects stand in one order at a proxy."""
+MOST_EXTENSIONS = 100
+"""As many of a namespace act at one proxy, the oldest; Istio has no bound. The root namespace's
+count for themselves."""
