@@ -15,6 +15,7 @@ from aiohttp import web
 
 from mesh_ca import Authority
 from mesh_ca.testing import signing_request
+from mesh_traffic_capture import Backend
 from xds_server import Admission, Node, Peer, UnixListener, XdsServer, serving, type_urls
 
 sys.path.extend(
@@ -256,17 +257,16 @@ async def scene(tmp_path: Path, socket_dir: Path, envoy_binary: Path) -> AsyncIt
         yield running
 
 
-@pytest.fixture(scope="session")
-def _capture_is_possible() -> None:
-    reason = why_not()
-    if reason is not None:
-        pytest.skip(reason)
-
-
 @pytest.fixture
 async def redirected(
-    _capture_is_possible: None, tmp_path: Path, socket_dir: Path, envoy_binary: Path
+    request: pytest.FixtureRequest, tmp_path: Path, socket_dir: Path, envoy_binary: Path
 ) -> AsyncIterator[CaptureLab]:
-    """Machines in network namespaces, whose connections the kernel leads to real Envoys."""
-    async with capture_lab(tmp_path, socket_dir, envoy_binary) as lab:
+    """Machines in network namespaces, whose connections our rules lead to real Envoys.
+
+    Indirectly parametrized, by another backend than nft.
+    """
+    backend: Backend = getattr(request, "param", Backend.NFT)
+    if reason := why_not(backend):
+        pytest.skip(reason)
+    async with capture_lab(tmp_path, socket_dir, envoy_binary, backend=backend) as lab:
         yield lab

@@ -9,6 +9,9 @@ import pytest
 from capturing import CaptureLab, Machine, dial, exchange, get, line
 from capturing_services import entry, peer_authentication, service
 from mesh_testkit.certificates import Authority
+from mesh_traffic_capture import Backend
+
+pytestmark = pytest.mark.parametrize("redirected", [Backend.IPTABLES_NFT], indirect=True)
 
 MESH_CONFIG = """\
 apiVersion: mesh.istio.io/v1alpha1

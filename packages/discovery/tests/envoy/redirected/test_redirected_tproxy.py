@@ -1,7 +1,12 @@
 """Interception mode TPROXY: the application sees the client's address."""
 
+import pytest
+
 from capturing import CaptureLab, get
 from capturing_services import service
+from mesh_traffic_capture import Backend
+
+pytestmark = pytest.mark.parametrize("redirected", list(Backend), indirect=True)
 
 
 async def test_tproxy_on_an_empty_mesh_is_accepted(redirected: CaptureLab) -> None:
@@ -47,3 +52,18 @@ async def test_tproxy_shows_the_application_the_address_of_its_client(
     called = await get(plain.namespace, server.address, 8080, "s.b")
     assert called is not None
     assert called.json()["peer"] == f"::ffff:{plain.address}"
+
+
+async def test_a_workload_calls_its_own_service_in_mutual_tls(redirected: CaptureLab) -> None:
+    server = redirected.machine("s")
+    await redirected.serve_http(server, 8080)
+    redirected.write(s=service("s", server.address))
+    await redirected.sidecar(server, namespace="b", mode="TPROXY")
+
+    reply = await get(server.namespace, "10.9.0.1", 80, "s.b")
+
+    assert reply is not None
+    assert reply.status == 200
+    caller = "URI=spiffe://cluster.local/ns/b/sa/s"
+    assert caller in reply.json()["headers"]["x-forwarded-client-cert"]
+    assert await server.stat("listener.0.0.0.0_15006.downstream_cx_total") == 1

@@ -16,11 +16,12 @@ import aiohttp
 from aiohttp import web
 
 from capturing._namespaces import Namespace, namespace
-from capturing._rules import MARK, PROXY_GROUP, capture
+from capturing._rules import PROXY_GROUP, capture_config
 from capturing._wire import Wire, open_wire
 from mesh_discovery.comparison._differences import Difference, differences
 from mesh_discovery.comparison._expected import expected_of
 from mesh_discovery.comparison._held import read_config_dump
+from mesh_traffic_capture import Applied, Backend, apply_capture
 from planes import Process, WorkloadSecrets, bootstrap, eventually, start
 from scenarios._plane import ScenePlane, refusals, scene_plane
 from xds_server import Admission, Node, Peer, UnixListener, XdsServer, serving, type_urls
@@ -91,6 +92,8 @@ class CaptureLab:
     tmp_path: Path
     socket_dir: Path
     envoy_binary: Path
+    backend: Backend
+    """What applies the rules of the machines that are captured."""
     stack: AsyncExitStack
     machines: dict[str, Machine] = field(default_factory=dict)
 
@@ -133,6 +136,11 @@ class CaptureLab:
         self.machines[name] = Machine(name, network, address, address6, device)
         return self.machines[name]
 
+    def capture(self, machine: Machine, *, mode: str = "REDIRECT", **changes: Any) -> Applied:
+        """Apply the rules to a machine."""
+        config = capture_config(mode, **changes)
+        return machine.namespace.run(lambda: apply_capture(config, backend=self.backend))
+
     async def sidecar(
         self,
         machine: Machine,
@@ -142,8 +150,12 @@ class CaptureLab:
         service_account: str | None = None,
         metadata: dict[str, Any] | None = None,
         addresses: tuple[str, ...] | None = None,
+        **capture: Any,
     ) -> Machine:
-        """Capture a machine's connections, and start its sidecar."""
+        """Capture a machine's connections, and start its sidecar.
+
+        capture: fields of a `CaptureConfig` that are not as injection has them.
+        """
         account = service_account or machine.name
         own = addresses or (machine.address,)
         machine.node_id = (
@@ -160,16 +172,7 @@ class CaptureLab:
                 **(metadata or {}),
             },
         }
-        tproxy = mode == "TPROXY"
-        machine.namespace.run(capture(tproxy=tproxy).apply)
-        machine.namespace.ip("addr add ::6/128 dev lo nodad")
-        if tproxy:
-            for version, everything in ((4, "0.0.0.0/0"), (6, "::/0")):
-                machine.namespace.ip(
-                    f"rule add fwmark {MARK} lookup 133",
-                    f"route add local {everything} dev lo table 133",
-                    version=version,
-                )
+        self.capture(machine, mode=mode, **capture)
         machine.admin = self.socket_dir / f"{machine.name}-admin.sock"
         sds = await self._secrets(machine.name, namespace, account)
         file = self.tmp_path / f"envoy-{machine.name}.json"
@@ -299,7 +302,7 @@ async def _admit_all(node: Node, peer: Peer) -> Admission[None]:  # noqa: ARG001
 
 @asynccontextmanager
 async def capture_lab(
-    tmp_path: Path, socket_dir: Path, envoy_binary: Path
+    tmp_path: Path, socket_dir: Path, envoy_binary: Path, *, backend: Backend
 ) -> AsyncIterator[CaptureLab]:
     """Set up a control plane and a switch, without machines."""
     directory = tmp_path / "config"
@@ -316,4 +319,4 @@ async def capture_lab(
             f"addr add {_SUBNET}.254/24 dev switch",
             f"addr add {_SUBNET6}fe/64 dev switch nodad",
         )
-        yield CaptureLab(plane, switch, tmp_path, socket_dir, envoy_binary, stack)
+        yield CaptureLab(plane, switch, tmp_path, socket_dir, envoy_binary, backend, stack)

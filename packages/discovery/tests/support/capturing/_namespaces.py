@@ -2,15 +2,20 @@
 
 import ctypes
 import os
+import shutil
 import socket
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache, partial
 from itertools import count
 from pathlib import Path
 from typing import TypeVar
+
+from capturing._rules import capture_config
+from mesh_traffic_capture import Backend, CaptureFailed, Mode, apply_capture
 
 _T = TypeVar("_T")
 _CLONE_NEWNET = 0x40000000
@@ -79,15 +84,18 @@ def namespace() -> Iterator[Namespace]:
         ip_batch((f"netns del {created.name}",))
 
 
-def why_not() -> str | None:
-    """Return why namespaces can't be created here, or None."""
+@cache
+def why_not(backend: Backend) -> str | None:
+    """Return why namespaces can't be created here, or rules applied by a backend; or None."""
     if os.geteuid() != 0:
         return "network namespaces and rules of the kernel need root"
+    if shutil.which("ip") is None:
+        return "there is no command ip: install iproute2"
     try:
         with namespace() as tried:
-            from capturing._rules import capture
-
-            tried.run(capture(tproxy=True).apply)
-    except (OSError, subprocess.CalledProcessError) as error:
-        return f"network namespaces or nftables are not to be had here: {error}"
+            for mode in Mode:
+                config = capture_config(mode)
+                tried.run(partial(apply_capture, config, backend=backend))
+    except (OSError, subprocess.CalledProcessError, CaptureFailed) as error:
+        return f"network namespaces, or rules by {backend}, are not to be had here: {error}"
     return None

@@ -13,6 +13,7 @@ class Wire:
 
     _socket: socket.socket
     _payloads: dict[tuple[str, int, str, int], bytearray] = field(default_factory=dict)
+    _frames: list[bytes] = field(default_factory=list)
 
     def streams_to(self, address: str, port: int) -> list[bytes]:
         """Return what clients sent to an address and port, a connection each."""
@@ -28,6 +29,11 @@ class Wire:
         self._read()
         return b"\n".join(bytes(each) for each in self._payloads.values())
 
+    def frames(self) -> bytes:
+        """Return all frames as they were, of every protocol."""
+        self._read()
+        return b"\n".join(self._frames)
+
     def close(self) -> None:
         self._socket.close()
 
@@ -37,6 +43,7 @@ class Wire:
                 frame = self._socket.recv(1 << 17)
             except BlockingIOError:
                 return
+            self._frames.append(frame)
             self._add(frame)
 
     def _add(self, frame: bytes) -> None:
