@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -42,6 +43,7 @@ workloads:
 """
 ADDED = "  - {name: files, ports: [{port: 80}], command: [python3, -m, http.server, '80']}\n"
 Ask = Callable[..., Awaitable[tuple[int, str]]]
+Start = Callable[..., Awaitable[asyncio.subprocess.Process]]
 
 
 class Machine:
@@ -58,10 +60,12 @@ class Machine:
     def state(self) -> str:
         """Return the links, addresses, routes and rules of its network, and its mounts."""
         commands = ("ip -o link", "ip -o addr", "ip route show table all", "nft list ruleset")
-        return "\n".join(
+        shown = [
             subprocess.check_output([*self._enter, *each.split()], text=True)
             for each in (*commands, "cat /proc/self/mounts")
-        )
+        ]
+        # Networks that others hold go from here, too, when they are removed where they were made.
+        return re.sub(r"(?m)^nsfs /run/netns/.*\n", "", "\n".join(shown))
 
 
 @pytest.fixture
@@ -82,14 +86,19 @@ def machine() -> Iterator[Machine]:
 class Up:
     """`mesh-local up --capture` in a folder, as the machine's user types it."""
 
-    def __init__(self, process: asyncio.subprocess.Process, ask: Ask) -> None:
+    def __init__(self, process: asyncio.subprocess.Process, start: Start, ask: Ask) -> None:
         self.process = process
+        self._start = start
         self.ask = ask
 
     def inside(self) -> int:
         """Return the process in the namespaces."""
         (found,) = [each for each in children_of(self.process.pid) if alive(each)]
         return found
+
+    async def begin(self, *command: str) -> asyncio.subprocess.Process:
+        """Start a command in the frontend's network."""
+        return await self._start("exec", "frontend", "--", *command)
 
     async def call(self, *command: str) -> str:
         """Return what a command says in the frontend's network."""
@@ -134,7 +143,7 @@ async def up(folder: Path, within: Sequence[str] = ()) -> AsyncIterator[Up]:
             return seen[0] == 0
 
         await until(is_ready, what="the mesh is ready", seen=lambda: seen)
-        yield Up(process, ask)
+        yield Up(process, start, ask)
     except BaseException as error:
         error.add_note(last_words((folder / ".mesh-local").rglob("*.log")))
         raise
@@ -250,6 +259,110 @@ async def test_nothing_is_left_of_a_mesh_that_has_ended(
     killed = -number if which == "outside" else 128 + number
     assert mesh.process.returncode == (killed if number is signal.SIGKILL else 0)
     assert machine.state() == before
+
+
+async def test_a_program_calls_its_own_service_by_name(tmp_path: Path) -> None:
+    async with up(tmp_path) as mesh:
+        status, said = await mesh.ask("exec", "backend", "--", "curl", "-sS", "http://backend/")
+        assert status == 0, said
+        assert "URI=spiffe://cluster.local/ns/default/sa/backend" in said
+
+
+QUERIES = """\
+import sys
+import dns.message, dns.query
+query = dns.message.make_query("backend.default.svc.cluster.local", "A")
+ask = {"udp": dns.query.udp, "tcp": dns.query.tcp}[sys.argv[1]]
+(answer,) = ask(query, "192.0.2.53", timeout=10).answer
+print(answer[0])
+"""
+
+
+async def test_queries_to_any_server_are_answered_by_the_agent(tmp_path: Path) -> None:
+    (tmp_path / "queries.py").write_text(QUERIES)
+    async with up(tmp_path) as mesh:
+        answered = "istio_agent_dns_requests_total"
+
+        async def count() -> float:
+            text = await mesh.call("curl", "-sSf", "http://127.0.0.1:15020/metrics")
+            (line,) = [each for each in text.splitlines() if each.startswith(f"{answered} ")]
+            return float(line.split()[1])
+
+        before = await count()
+        for number, way in enumerate(("udp", "tcp"), start=1):
+            said = await mesh.call(sys.executable, "queries.py", way)
+            assert said.startswith("240.240."), f"{way}: {said}"
+            assert await count() == before + number
+
+
+WAITING = 20
+CALLS = """\
+import socket, sys
+calls = [socket.create_connection((sys.argv[1], 80), 60) for _ in range(int(sys.argv[2]))]
+for call in calls:
+    call.sendall(b"GET / HTTP/1.1\\r\\nHost: backend\\r\\nConnection: close\\r\\n\\r\\n")
+print("connected", flush=True)
+for call in calls:
+    print(call.makefile().read())
+"""
+
+
+@pytest.mark.parametrize("killed", ["frontend", "backend"])
+async def test_connections_wait_for_an_envoy_that_was_killed_and_none_is_refused(
+    tmp_path: Path, killed: str
+) -> None:
+    """At port 15001 of the frontend's network, or at 15006 of the backend's.
+
+    Its agent is stopped meanwhile, so that there is no Envoy for as long as connections are made.
+    """
+    (tmp_path / "calls.py").write_text(CALLS)
+    async with up(tmp_path) as mesh:
+        assert f"URI={FRONTEND}" in await mesh.call("curl", "-sS", "http://backend/")
+        address = (await mesh.call("getent", "ahostsv4", "backend")).split()[0]
+        agent, envoy = envoys(mesh)[killed]
+
+        async def are_held() -> bool:
+            text = (await mesh.ask("exec", killed, "--", *METRICS))[1]
+            held = [each for each in text.splitlines() if each.startswith(HELD)]
+            return bool(held) and float(held[0].split()[1]) >= 2
+
+        await until(are_held, what="the sockets are held", seen=lambda: "")
+        os.kill(agent, signal.SIGSTOP)
+        try:
+            os.kill(envoy, signal.SIGKILL)
+            await until(lambda: is_dead(envoy), what="Envoy has ended", seen=lambda: envoy)
+            calls = await mesh.begin(sys.executable, "calls.py", address, str(WAITING))
+            assert calls.stdout is not None
+            said = (await calls.stdout.readline()).decode()
+        finally:
+            os.kill(agent, signal.SIGCONT)
+        said += (await calls.communicate())[0].decode()
+        assert calls.returncode == 0, said
+        assert said.startswith("connected\n")
+        assert said.count("200 OK") == said.count(f"URI={FRONTEND}") == WAITING, said
+        assert envoys(mesh)[killed][1] != envoy
+        failed = await mesh.call("curl", "-sSf", FAILED)
+        assert failed
+        assert sum(int(each.split()[-1]) for each in failed.splitlines()) == 0, failed
+
+
+def envoys(mesh: Up) -> dict[str, tuple[int, int]]:
+    """Return the agent of each workload and its Envoy."""
+    return {
+        Path(f"/proc/{agent}/cwd").readlink().name: (agent, each)
+        for agent in _below(mesh.process.pid)
+        for each in children_of(agent)
+        if Path(f"/proc/{each}/comm").read_text() == "envoy\n"
+    }
+
+
+FAILED = "http://127.0.0.1:15000/stats?filter=backend.*upstream_cx_connect_fail"
+METRICS = ("curl", "-sSf", "http://127.0.0.1:15020/metrics")
+HELD = "mesh_agent_envoy_retained_sockets "
+
+
+async def is_dead(process: int) -> bool:
+    return not alive(process)
 
 
 RESOLVER = {"table": {"elsewhere.example.org": {"ips": ["192.0.2.7"]}}}

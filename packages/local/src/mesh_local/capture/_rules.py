@@ -4,7 +4,7 @@ The Envoy is told by its group alone: it runs as the user who has the Python, wh
 may not be able to read.
 """
 
-import subprocess
+from mesh_local._errors import NetworkError
 
 PROXY_GROUP = 1337
 """The group of each workload's agent and Envoy (Istio's)."""
@@ -15,10 +15,16 @@ _OWN_PORTS = frozenset({15020, 15021, 15090})
 def apply_rules(dns_port: int | None) -> None:
     """Apply the rules in this thread's network, which is new.
 
-    dns_port: where the agent answers DNS; None if it does not. Raises `OSError`,
-    `CalledProcessError`.
+    dns_port: where the agent answers DNS; None if it does not. Raises `NetworkError`.
     """
-    from mesh_traffic_capture import ALL, CaptureConfig, DnsCapture, build_rules, render_nft
+    # It takes time to load, and most meshes have no rules.
+    from mesh_traffic_capture import (
+        ALL,
+        CaptureConfig,
+        DnsCapture,
+        TrafficCaptureError,
+        apply_capture,
+    )
 
     config = CaptureConfig(
         proxy_uids=frozenset(),
@@ -29,5 +35,7 @@ def apply_rules(dns_port: int | None) -> None:
         # The agent asks the hub, with the group that is never redirected.
         dns=None if dns_port is None else DnsCapture(servers=ALL, port=dns_port),
     )
-    rules = render_nft(build_rules(config))
-    subprocess.run(("nft", "-f", "-"), input=rules, text=True, check=True, capture_output=True)
+    try:
+        apply_capture(config)
+    except TrafficCaptureError as error:
+        raise NetworkError(f"connections can't be redirected: {error}") from None
