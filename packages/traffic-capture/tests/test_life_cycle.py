@@ -21,11 +21,13 @@ import istio_leftovers
 from mesh_traffic_capture import (
     ALL,
     TABLE_NAME,
+    Action,
     Backend,
     CaptureConfig,
     CaptureFailed,
     DnsCapture,
     Family,
+    HostFacts,
     LockTimedOut,
     Mode,
     apply_capture,
@@ -33,6 +35,8 @@ from mesh_traffic_capture import (
     clean_capture,
     look_up_facts,
     observe_capture,
+    read_arguments,
+    read_istio_settings,
 )
 from mesh_traffic_capture.applying import _observe, _plan
 from mesh_traffic_capture.backends import istio_rules, own_records, parse_save, rules_are
@@ -73,7 +77,12 @@ def whole(config: CaptureConfig, backend: Backend) -> bool:
 
 def snapshot(*, older: bool = False) -> list[str]:
     """All of the network that rules of others, routes and links are in."""
-    shown = [run("nft", "-s", "list", "ruleset")]
+    shown = [
+        run("nft", "-s", "list", "ruleset"),
+        saved("iptables-nft"),
+        saved("ip6tables-nft"),
+        run("ip", "-o", "link", "show"),
+    ]
     for version in ("-4", "-6"):
         shown += [
             run("ip", version, "rule", "show"),
@@ -87,10 +96,15 @@ def snapshot(*, older: bool = False) -> list[str]:
 
 
 def without_empty_tables(shown: list[str]) -> list[str]:
-    """Return a snapshot without tables of nft that hold no rule."""
-    ruleset, *others = shown
+    """Return a snapshot without tables of nft that hold no rule, as iptables-nft shows them too."""
+    ruleset, four, six, *others = shown
     empty = r"(?m)^table \S+ \S+ \{\n(?:\tchain \S+ \{\n\t\ttype [^\n]*\n\t\}\n\n?)*\}\n"
-    return [re.sub(empty, "", ruleset), *others]
+    empty_saved = r"(?m)^\*\S+\n(?::[A-Z]+ ACCEPT *\n)*COMMIT\n"
+    return [
+        re.sub(empty, "", ruleset),
+        *(re.sub(empty_saved, "", each) for each in (four, six)),
+        *others,
+    ]
 
 
 def saved(program: str) -> str:
@@ -131,6 +145,33 @@ def test_nothing_of_ours_is_left_after_cleaning_without_flags(
             assert "MESH" not in saved("iptables-legacy")
             assert any("stay registered" in note for note in cleaned.notes)
         assert not clean_capture().changed
+        assert not observe_capture().redirects
+
+    in_network(scene)
+
+
+OTHER_FLAGS = (
+    "",
+    "-p 1 -z 2 -u 5 -g 6 -b 80 -d 90 -i 10.0.0.0/8",
+    "-m REDIRECT -t 5 -r 6 -x 10.0.0.0/8 -k vnet0",
+    "--redirect-dns --capture-all-dns --drop-invalid --native-nftables",
+    "--force-iptables-binary legacy --dual-stack",
+)
+
+
+@pytest.mark.parametrize("flags", OTHER_FLAGS)
+@each_backend
+def test_cleaning_removes_all_whatever_flags_it_is_given(backend: Backend, flags: str) -> None:
+    given = read_arguments(["--cleanup-only", *flags.split()])
+    settings = read_istio_settings(given, {}, HostFacts(has_ipv6=True))
+    assert settings.action is Action.CLEAN
+
+    def scene() -> None:
+        before = snapshot()
+        apply_capture(RICH, backend=backend)
+        assert snapshot() != before
+        assert clean_capture().changed
+        assert snapshot() == before
         assert not observe_capture().redirects
 
     in_network(scene)
@@ -241,9 +282,15 @@ def test_nft_tables_of_istios_tool_give_way(backend: Backend) -> None:
     in_network(scene)
 
 
-def without_empty_chains(text: str) -> str:
-    lines = "\n".join(line for line in text.splitlines() if line.strip())
-    return re.sub(r"\tchain [A-Z]+ \{\n\t\ttype .*\n\t\}\n", "", lines)
+def without_empty_chains(shown: list[str]) -> list[str]:
+    """Return a snapshot without built-in chains that let all pass, as nft and iptables show it."""
+    ruleset, four, six, *others = shown
+    lines = "\n".join(line for line in ruleset.splitlines() if line.strip())
+    return [
+        re.sub(r"\tchain [A-Z]+ \{\n\t\ttype .*\n\t\}\n", "", lines),
+        *(re.sub(r"(?m)^:[A-Z]+ ACCEPT *\n", "", each) for each in (four, six)),
+        *others,
+    ]
 
 
 def rules_in(text: str) -> set[str]:
@@ -273,7 +320,7 @@ def test_rules_of_others_stay_as_they_are(backend: Backend, config: CaptureConfi
         after = snapshot(older=True)
         # iptables-nft makes built-in chains when it needs them, and none can be told from others'.
         if backend is Backend.IPTABLES_NFT:
-            after[0], before[0] = without_empty_chains(after[0]), without_empty_chains(before[0])
+            after, before = without_empty_chains(after), without_empty_chains(before)
         assert after == before
 
     in_network(scene)
@@ -492,6 +539,9 @@ def rules_of_ours(backend: Backend) -> int:
     )
 
 
+MOMENTS = 50
+
+
 @pytest.mark.slow
 @each_backend
 def test_a_kill_at_any_moment_leaves_the_right_rules_or_none(backend: Backend) -> None:
@@ -502,7 +552,7 @@ def test_a_kill_at_any_moment_leaves_the_right_rules_or_none(backend: Backend) -
         took_s = 0.0
         counts = set()
         full = 0
-        for moment in range(34):
+        for moment in range(MOMENTS + 1):
             with applying(backend, 78) as process:
                 begin(process)
                 began = time.monotonic()
