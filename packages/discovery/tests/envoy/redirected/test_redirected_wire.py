@@ -1,4 +1,4 @@
-"""The wire and the connections of captured workloads, with each backend of the rules."""
+"""The wire and the connections of redirected workloads, with each backend of the rules."""
 
 import json
 import shutil

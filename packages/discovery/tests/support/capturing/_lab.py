@@ -93,7 +93,7 @@ class CaptureLab:
     socket_dir: Path
     envoy_binary: Path
     backend: Backend
-    """What applies the rules of the machines that are captured."""
+    """What applies the rules of the machines."""
     stack: AsyncExitStack
     machines: dict[str, Machine] = field(default_factory=dict)
 

@@ -1,4 +1,4 @@
-"""The rules of a captured machine: those that the product applies, by the backend of a lab."""
+"""The rules of a machine: those that the product applies, by the backend of a lab."""
 
 from dataclasses import replace
 from typing import Any
@@ -7,7 +7,7 @@ from mesh_traffic_capture import ALL, CaptureConfig, Mode
 
 PROXY_GROUP = 1337
 """The group of each Envoy, which runs as root: it needs what only root has in TPROXY mode."""
-_CAPTURED = CaptureConfig(
+_INJECTED = CaptureConfig(
     ipv6=True,
     inbound_ports=ALL,
     excluded_inbound_ports=frozenset({15020, 15021, 15090}),
@@ -17,4 +17,4 @@ _CAPTURED = CaptureConfig(
 
 def capture_config(mode: str, **changes: Any) -> CaptureConfig:
     """Return what injection asks for, for both address families, with other values for fields."""
-    return replace(_CAPTURED, mode=Mode(mode), **changes)
+    return replace(_INJECTED, mode=Mode(mode), **changes)
