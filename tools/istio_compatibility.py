@@ -13,6 +13,7 @@ from mesh_agent.config.table import _fields, _flags, _variables
 from mesh_discovery.settings import _flags as _plane_flags
 from mesh_discovery.settings import _traffic_variables
 from mesh_discovery.settings import _variables as _plane_variables
+from mesh_traffic_capture import ISTIO_FLAGS, ISTIO_VARIABLES
 from workspace import ROOT
 
 PAGE = ROOT / "docs" / "istio-compatibility.md"
@@ -38,6 +39,14 @@ the agent's flags; a flag that Istio's control plane has had in no release is an
 `proxyMetadata` count as variables where the process has none.
 """
 
+_CAPTURE = """\
+# The rules that redirect traffic
+
+`mesh-agent iptables` and `clean-iptables`, also as `istio-iptables` and `istio-clean-iptables`, and
+both as commands of `pilot-agent`. Each flag has a variable of its name in capitals, with `_` for
+`-`; some have one more. The flag is the stronger. A flag that stands nowhere here is an error (exit
+status 255), as it is in Istio.
+"""
 _CONTROL_PLANE = """\
 # The control plane
 
@@ -77,12 +86,28 @@ def page() -> str:
         ("Variables of Go", _plane_variables.SURROUNDINGS),
         ("Variables of ours", _plane_variables.OUR_OWN),
     )
-    return "\n".join([_INTRODUCTION, *_tables(agents), _CONTROL_PLANE, *_tables(planes)])
+    return "\n".join(
+        [_INTRODUCTION, *_tables(agents), *_capture(), _CONTROL_PLANE, *_tables(planes)]
+    )
 
 
 def _tables(sections: Sections) -> Iterator[str]:
     for title, rows in sections:
         yield from (f"## {title}", "", "| name | | |", "|---|---|---|", *map(_row, rows), "")
+
+
+def _capture() -> Iterator[str]:
+    yield _CAPTURE
+    yield from ("## Flags of iptables", "", "| flag | another variable | | |", "|---|---|---|---|")
+    for flag in ISTIO_FLAGS:
+        short = f", `-{flag.short}`" if flag.short else ""
+        variables = ", ".join(f"`{each}`" for each in flag.variables)
+        why = flag.meaning.removeprefix(f"{flag.use}: ").replace("|", "\\|").replace("*", "\\*")
+        yield f"| `--{flag.name}`{short} | {variables} | {flag.use} | {why} |"
+    yield from ("", "## Variables of iptables without flags", "", "| name | | |", "|---|---|---|")
+    for variable in ISTIO_VARIABLES:
+        yield f"| `{variable.name}` | {variable.use} | {variable.meaning} |"
+    yield ""
 
 
 def _row(setting: Setting) -> str:

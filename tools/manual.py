@@ -45,6 +45,9 @@ def pages() -> Mapping[Path, str]:
     homes = {page: folder for folder, table in projects() for page in table}
     homes |= {f"mesh-agent-{name}": folder for folder, name in plugins()}
     first: dict[str, str] = {}
+    for folder, name, page in sub_commands():
+        found[place(folder, name)] = f".so man1/{page}.1\n"
+        del scripts[name]
     for name, value in scripts.items():
         if (same := first.setdefault(value, name)) != name:
             found[place(homes[name], name)] = f".so man1/{same}.1\n"
@@ -76,6 +79,14 @@ def plugins() -> Iterator[tuple[Path, str]]:
         groups = tomllib.loads(file.read_text())["project"].get("entry-points", {})
         for name in groups.get(PLUGINS, {}):
             yield file.parent, name
+
+
+def sub_commands() -> Iterator[tuple[Path, str, str]]:
+    """Return the commands that are sub-commands of another by another name, and its page."""
+    for file in sorted(ROOT.glob("packages/*/pyproject.toml")):
+        mesh = tomllib.loads(file.read_text())["tool"].get("mesh", {})
+        for name, page in mesh.get("manual-of", {}).items():
+            yield file.parent, name, page
 
 
 def documents_of(name: str) -> Iterator[tuple[str, str]]:

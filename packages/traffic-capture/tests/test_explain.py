@@ -19,6 +19,7 @@ from mesh_traffic_capture import (
     build_rules,
     explain,
 )
+from mesh_traffic_capture.backends import read_rules, table_of
 from mesh_traffic_capture.rules import RULE_NAMES
 
 PACKET = Packet(
@@ -40,6 +41,21 @@ def test_the_rules_give_the_verdict_that_the_configuration_asks_for(
     found = explain(build_rules(config), packet)
     assert (found.outcome, found.port) == wanted(config, packet)
     assert str(found)
+
+
+@settings(max_examples=500)
+@given(config=configs(), packet=packets())
+def test_rules_that_are_read_back_from_nft_give_the_same_verdict(
+    config: CaptureConfig, packet: Packet
+) -> None:
+    rules = build_rules(config)
+    read = read_rules(table_of(rules))
+    found, wanted_one = explain(read, packet), explain(rules, packet)
+    assert (str(found), found.zone, found.mark) == (
+        str(wanted_one),
+        wanted_one.zone,
+        wanted_one.mark,
+    )
 
 
 @given(config=configs())

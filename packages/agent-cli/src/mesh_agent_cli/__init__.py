@@ -7,10 +7,11 @@ Modules are loaded when they are first used: `main` catches Ctrl-C before anythi
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING
 
 from mesh_agent_cli._main import main
 
+# `typing` takes longer to load than all that an early command does.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mesh_agent_cli._early import EARLY_GROUP
     from mesh_agent_cli._errors import CliError

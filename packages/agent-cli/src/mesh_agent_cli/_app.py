@@ -239,7 +239,7 @@ def dns(
     as_json: AsJson = False,
     output: Output = None,
 ) -> None:
-    """Show how the agent's DNS server answers, and by which rule."""
+    """Show how the agent's DNS server answers, by which rule."""
     as_json = as_json or output is Form.JSON
     import json
 

@@ -6,7 +6,10 @@ others say that they have no effect.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
 
 _TAKES_VALUE: Mapping[str, bool] = {
     "--log_as_json": False,

@@ -7,7 +7,13 @@ from contextlib import contextmanager
 from mesh_traffic_capture._backend import Backend
 from mesh_traffic_capture._errors import CaptureFailed
 from mesh_traffic_capture._value import value
-from mesh_traffic_capture.applying._observe import IPTABLES, Observed, observe_capture, require
+from mesh_traffic_capture.applying._observe import (
+    IPTABLES,
+    NO_NFT,
+    Observed,
+    observe_capture,
+    require,
+)
 from mesh_traffic_capture.applying._plan import Step, is_applied, steps_to_apply, steps_to_clean
 from mesh_traffic_capture.config import CaptureConfig
 from mesh_traffic_capture.kernel import only_one, run_all, unmapped
@@ -154,8 +160,10 @@ def _choose(wanted: Backend | None, observed: Observed) -> tuple[Backend, str]:
             return each, f"{why_not}, and {each} has {rules} rules"
     if able:
         return able[0], f"{why_not}, and no backend of iptables has rules"
+    is_there = why_not != NO_NFT
     raise CaptureFailed(
-        f"there is no way to write rules ({'; '.join(observed.usable.values())}): install nftables"
+        f"there is no way to write rules ({'; '.join(observed.usable.values())}): "
+        + ("load the kernel's module, modprobe nf_tables" if is_there else "install nftables")
     )
 
 

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     Tables = Mapping[str, IptablesTable]
 
 IPTABLES: Final = (Backend.IPTABLES_NFT, Backend.IPTABLES_LEGACY)
+NO_NFT: Final = "nft is not installed"
 _ISTIO_MARK, _ISTIO_TABLE = 1337, 133
 _NFT_MARK: Final = "meta mark set "
 _REGISTERED: Final = {Family.IPV4: "ip_tables_names", Family.IPV6: "ip6_tables_names"}
@@ -84,7 +85,7 @@ def observe_capture() -> Observed:
         raise without_net_admin()
     unknown: list[str] = []
     nft = find_program("nft")
-    why_no_nft = "nft is not installed"
+    why_no_nft = NO_NFT
     names: frozenset[str] = frozenset()
     if nft is not None:
         listed = run_program(Command(arguments=(nft, "list", "tables", "inet")))

@@ -26,7 +26,9 @@ from mesh_traffic_capture.backends._nft import (
     render_nft_records,
     render_nft_removal,
     table_is,
+    table_of,
 )
+from mesh_traffic_capture.backends._read_nft import read_rules
 from mesh_traffic_capture.backends._record import INTENT, Record
 
 __all__ = [
@@ -41,6 +43,7 @@ __all__ = [
     "has_own",
     "own_records",
     "own_rules",
+    "read_rules",
     "render_intent",
     "render_nft_intent",
     "render_nft_records",
@@ -57,4 +60,5 @@ __all__ = [
     "render_removal",
     "rules_are",
     "table_is",
+    "table_of",
 ]

@@ -32,12 +32,16 @@ if TYPE_CHECKING:
 TABLE_NAME: Final = "mesh-traffic-capture"
 ISTIO_TABLES: Final[tuple[str, ...]] = ("istio-proxy-nat", "istio-proxy-mangle", "istio-proxy-raw")
 _ABOUT: Final = "about"
-_PRIORITIES: Final = {Table.RAW: -301, Table.MANGLE: -151, Table.NAT: -101}
+OFF_IPV6: Final = "ipv6-off"
+"""The name of the rules that leave IPv6 alone, in a table for both."""
+PRIORITIES: Final = {Table.RAW: -301, Table.MANGLE: -151, Table.NAT: -101}
 """One before the chains of iptables and Istio: others redirect what these rules leave."""
 
 
 @positional_value
-class _Condition:
+class NftCondition:
+    """A question about a packet."""
+
     left: str
     operator: str
     values: frozenset[str]
@@ -65,11 +69,13 @@ def _value_order(value: str) -> tuple[int, int, str]:
 
 
 @positional_value
-class _NftRule:
-    conditions: frozenset[_Condition]
+class NftRule:
+    """A rule, as text for nft and as nft prints it."""
+
+    conditions: frozenset[NftCondition]
     statements: tuple[str, ...]
     comment: str
-    written: tuple[_Condition, ...] = field(default=(), compare=False)
+    written: tuple[NftCondition, ...] = field(default=(), compare=False)
 
     def __str__(self) -> str:
         words = [str(each) for each in self.written]
@@ -77,10 +83,12 @@ class _NftRule:
 
 
 @positional_value
-class _NftChain:
+class NftChain:
+    """A chain."""
+
     kind: str
     """Type, hook, priority and policy; empty for a chain that is walked by jumps only."""
-    rules: tuple[_NftRule, ...]
+    rules: tuple[NftRule, ...]
 
 
 @value
@@ -91,7 +99,7 @@ class NftTable:
     """The first, which is of the rules that are there."""
     records: tuple[Record, ...] = ()
     """That one, and those of applies that were cut short."""
-    chains: Mapping[str, _NftChain]
+    chains: Mapping[str, NftChain]
     packets: Mapping[str, int] = field(default_factory=dict, compare=False)
     """How many packets met the rules of a name."""
 
@@ -147,12 +155,17 @@ def table_is(rules: RuleSet, table: NftTable) -> bool:
     )
 
 
+def table_of(rules: RuleSet) -> NftTable:
+    """Return the table that nft would list for rules, without a record."""
+    return NftTable(record=None, chains=_chains(rules))
+
+
 def parse_table(text: str) -> NftTable:
     """Return the table that `nft -j list table` has printed; raises ValueError."""
     import json
 
     kinds: dict[str, str] = {}
-    rules: dict[str, list[_NftRule]] = {}
+    rules: dict[str, list[NftRule]] = {}
     packets: dict[str, int] = {}
     records: list[Record] = []
     for entry in json.loads(text)["nftables"]:
@@ -176,14 +189,14 @@ def parse_table(text: str) -> NftTable:
     return NftTable(
         record=records[0] if records else None,
         records=tuple(records),
-        chains={name: _NftChain(kind, tuple(rules.get(name, ()))) for name, kind in kinds.items()},
+        chains={name: NftChain(kind, tuple(rules.get(name, ()))) for name, kind in kinds.items()},
         packets=packets,
     )
 
 
-def _chains(rules: RuleSet) -> dict[str, _NftChain]:
+def _chains(rules: RuleSet) -> dict[str, NftChain]:
     return {
-        chain.name: _NftChain(_kind(chain), tuple(_rules(chain, ipv6=rules.ipv6)))
+        chain.name: NftChain(_kind(chain), tuple(_rules(chain, ipv6=rules.ipv6)))
         for chain in rules.chains
     }
 
@@ -194,10 +207,10 @@ def _kind(chain: Chain) -> str:
     # Only chains of the type route look for another route after a mark was set.
     routed = chain.table is Table.MANGLE and chain.hook is Hook.OUTPUT
     kind = "nat" if chain.table is Table.NAT else "route" if routed else "filter"
-    return f"{kind} {chain.hook} {_PRIORITIES[chain.table]} accept"
+    return f"{kind} {chain.hook} {PRIORITIES[chain.table]} accept"
 
 
-def _chain_text(name: str, chain: _NftChain) -> str:
+def _chain_text(name: str, chain: NftChain) -> str:
     lines = []
     if chain.kind:
         kind, hook, priority, policy = chain.kind.split()
@@ -206,19 +219,19 @@ def _chain_text(name: str, chain: _NftChain) -> str:
     return f"\tchain {name} {{\n" + "".join(f"\t\t{line}\n" for line in lines) + "\t}\n"
 
 
-def _rules(chain: Chain, *, ipv6: bool) -> Iterator[_NftRule]:
+def _rules(chain: Chain, *, ipv6: bool) -> Iterator[NftRule]:
     if chain.hook is not None and not ipv6:
         # Rules without an address would match IPv6 as well, in a table for both.
-        yield _rule((_Condition("meta nfproto", "==", frozenset({"ipv6"})),), "return", "ipv6-off")
+        yield _rule((NftCondition("meta nfproto", "==", frozenset({"ipv6"})),), "return", OFF_IPV6)
     for rule in chain.rules:
         yield from _written(rule)
 
 
-def _rule(conditions: tuple[_Condition, ...], statements: str, comment: str) -> _NftRule:
-    return _NftRule(frozenset(conditions), tuple(statements.split("; ")), comment, conditions)
+def _rule(conditions: tuple[NftCondition, ...], statements: str, comment: str) -> NftRule:
+    return NftRule(frozenset(conditions), tuple(statements.split("; ")), comment, conditions)
 
 
-def _written(rule: Rule) -> Iterator[_NftRule]:
+def _written(rule: Rule) -> Iterator[NftRule]:
     conditions = tuple(_conditions(rule.match))
     yield _rule(conditions, _statements(rule.verdict, rule.match.family), rule.name)
     if rule.verdict.kind is VerdictKind.TPROXY:
@@ -227,11 +240,11 @@ def _written(rule: Rule) -> Iterator[_NftRule]:
         yield _rule(conditions, "drop", rule.name)
 
 
-def _is(left: str, *values: object, operator: str = "==") -> _Condition:
-    return _Condition(left, operator, frozenset(str(value) for value in values))
+def _is(left: str, *values: object, operator: str = "==") -> NftCondition:
+    return NftCondition(left, operator, frozenset(str(value) for value in values))
 
 
-def _conditions(match: Match) -> Iterator[_Condition]:
+def _conditions(match: Match) -> Iterator[NftCondition]:
     yield from _path_conditions(match)
     yield from _port_conditions(match)
     if match.uids:
@@ -248,7 +261,7 @@ def _conditions(match: Match) -> Iterator[_Condition]:
         yield _is("ct state", *match.states)
 
 
-def _path_conditions(match: Match) -> Iterator[_Condition]:
+def _path_conditions(match: Match) -> Iterator[NftCondition]:
     ip = "ip6" if match.family is Family.IPV6 else "ip"
     by_address = match.source or match.destination or match.not_destination is not None
     if match.family is not None and not by_address:  # else nft drops it, as it is implied
@@ -265,7 +278,7 @@ def _path_conditions(match: Match) -> Iterator[_Condition]:
         yield _is(f"{ip} daddr", match.not_destination, operator="!=")
 
 
-def _port_conditions(match: Match) -> Iterator[_Condition]:
+def _port_conditions(match: Match) -> Iterator[NftCondition]:
     by_port = match.ports or match.not_ports or match.source_port is not None
     if match.protocol is not None and not by_port:
         yield _is("meta l4proto", match.protocol)
@@ -306,7 +319,7 @@ def _packets(rule: Mapping[str, Any]) -> int:
     return sum(each["counter"]["packets"] for each in rule["expr"] if each.get("counter"))
 
 
-def _read_rule(rule: Mapping[str, Any]) -> _NftRule:
+def _read_rule(rule: Mapping[str, Any]) -> NftRule:
     conditions = []
     statements = []
     for expression in rule["expr"]:
@@ -315,10 +328,10 @@ def _read_rule(rule: Mapping[str, Any]) -> _NftRule:
             conditions.append(_read_condition(value))
         elif kind != "counter":
             statements.append(_read_statement(kind, value))
-    return _NftRule(frozenset(conditions), tuple(statements), rule.get("comment", ""))
+    return NftRule(frozenset(conditions), tuple(statements), rule.get("comment", ""))
 
 
-def _read_condition(value: Mapping[str, Any]) -> _Condition:
+def _read_condition(value: Mapping[str, Any]) -> NftCondition:
     left = _read_key(value["left"])
     operator = "==" if value["op"] == "in" else value["op"]
     right = value["right"]
@@ -326,8 +339,8 @@ def _read_condition(value: Mapping[str, Any]) -> _Condition:
         right = right["set"]
     items = right if isinstance(right, list) else [right]
     if left.endswith("addr"):
-        return _Condition(left, operator, frozenset(map(str, merge(_networks(items)))))
-    return _Condition(left, operator, frozenset(_numbers_or_names(items)))
+        return NftCondition(left, operator, frozenset(map(str, merge(_networks(items)))))
+    return NftCondition(left, operator, frozenset(_numbers_or_names(items)))
 
 
 def _read_key(left: Any) -> str:

@@ -18,8 +18,20 @@ from mesh_traffic_capture.config._capture_config import (
     Ranges,
 )
 from mesh_traffic_capture.config._host_facts import HostFacts
-from mesh_traffic_capture.config._istio_flags import ISTIO_FLAGS, IstioFlag, read_arguments
-from mesh_traffic_capture.config._istio_settings import Action, IstioSettings, read_istio_settings
+from mesh_traffic_capture.config._istio_flags import (
+    ISTIO_FLAGS,
+    ISTIO_VARIABLES,
+    IstioFlag,
+    IstioVariable,
+    read_arguments,
+)
+from mesh_traffic_capture.config._istio_settings import (
+    Action,
+    IstioSettings,
+    read_istio_settings,
+    read_switch,
+    read_text_flag,
+)
 
 __all__ = [
     "ALL",
@@ -33,7 +45,9 @@ __all__ = [
     "IPAddress",
     "IPNetwork",
     "ISTIO_FLAGS",
+    "ISTIO_VARIABLES",
     "IstioFlag",
+    "IstioVariable",
     "IstioSettings",
     "LOOPBACK_IPV6",
     "Mode",
@@ -44,4 +58,6 @@ __all__ = [
     "SELF_CALL_MARK",
     "read_arguments",
     "read_istio_settings",
+    "read_switch",
+    "read_text_flag",
 ]

@@ -12,7 +12,7 @@ from mesh_traffic_capture._value import value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Final
 
 
@@ -205,22 +205,61 @@ ISTIO_FLAGS: Final[tuple[IstioFlag, ...]] = (
         meaning="without effect: --dry-run prints the rules",
     ),
 )
+
+
+@value
+class IstioVariable:
+    """One variable that has no flag."""
+
+    name: str
+    use: FlagUse = FlagUse.HONOURED
+    meaning: str
+
+
+ISTIO_VARIABLES: Final[tuple[IstioVariable, ...]] = (
+    IstioVariable(
+        name="ISTIO_OUTBOUND_OWNER_GROUPS",
+        meaning="groups, by id or name, whose traffic alone is redirected; else all",
+    ),
+    IstioVariable(
+        name="ISTIO_OUTBOUND_OWNER_GROUPS_EXCLUDE",
+        meaning="groups whose traffic is not redirected, while all others' is",
+    ),
+    IstioVariable(
+        name="ISTIO_OUTBOUND_IPV4_LOOPBACK_CIDR",
+        meaning="IPv4 destinations that are the machine itself; else 127.0.0.1/32",
+    ),
+    IstioVariable(name="ENVOY_USER", meaning="the proxy's user where --proxy-uid names none"),
+    IstioVariable(
+        name="IPTABLES_TRACE_LOGGING",
+        use=FlagUse.WITHOUT_EFFECT,
+        meaning="no rule logs; `explain` tells which rule decides about a packet",
+    ),
+    IstioVariable(
+        name="DRY_RUN_FILE_PATH",
+        use=FlagUse.WITHOUT_EFFECT,
+        meaning="--dry-run prints the rules",
+    ),
+)
 _BY_NAME: Final = {flag.name: flag for flag in ISTIO_FLAGS}
 _BY_SHORT: Final = {flag.short: flag for flag in ISTIO_FLAGS if flag.short}
 
 
-def read_arguments(arguments: Sequence[str]) -> dict[str, str]:
+def read_arguments(arguments: Sequence[str], *, also: Sequence[IstioFlag] = ()) -> dict[str, str]:
     """Return the values of flags by name, as Istio's tool reads its command line.
+
+    `also` are flags that its tool does not have.
 
     `--name value`, `--name=value`, `-p value`, `-p=value`, `-pvalue`; switches alone or with `=`;
     of two values the last counts. Raises `InvalidCapture` with all that is no flag.
     """
     values: dict[str, str] = {}
     mistakes: list[str] = []
+    names = {**_BY_NAME, **{flag.name: flag for flag in also}}
     rest = iter(arguments)
     for argument in rest:
         try:
-            for flag, value in _read(argument, rest):
+            for flag, value in _read(argument, rest, names):
                 values[flag.name] = value
         except InvalidCapture as error:
             mistakes.extend(error.mistakes)
@@ -229,10 +268,12 @@ def read_arguments(arguments: Sequence[str]) -> dict[str, str]:
     return values
 
 
-def _read(argument: str, rest: Iterator[str]) -> Iterator[tuple[IstioFlag, str]]:
+def _read(
+    argument: str, rest: Iterator[str], names: Mapping[str, IstioFlag]
+) -> Iterator[tuple[IstioFlag, str]]:
     if argument.startswith("--") and len(argument) > 2:
         name, equals, value = argument[2:].partition("=")
-        flag = _BY_NAME.get(name)
+        flag = names.get(name)
         if flag is None:
             raise InvalidCapture((f"there is no flag --{name}",))
         yield flag, value if equals else _default_value(flag, f"--{name}", rest)

@@ -93,6 +93,20 @@ def read_istio_settings(
     return settings
 
 
+def read_switch(name: str, flags: Mapping[str, str], variables: Mapping[str, str]) -> bool:
+    """Return one switch alone; raises `InvalidCapture` if it is neither true nor false."""
+    reader = _Reader(flags=flags, variables=variables, facts=HostFacts())
+    found = reader.switch(name)
+    if reader.mistakes:
+        raise InvalidCapture(tuple(reader.mistakes))
+    return found
+
+
+def read_text_flag(name: str, flags: Mapping[str, str], variables: Mapping[str, str]) -> str:
+    """Return one flag alone, as it is written."""
+    return _Reader(flags=flags, variables=variables, facts=HostFacts()).text(name)
+
+
 class _Reader:
     """Reads values, and keeps what is wrong with them."""
 

@@ -25,6 +25,12 @@ _ABOVE_STANDARD: Final = 10
 _BROKEN_PIPE: Final = 13
 """The signal that Python ignores, and a program should not; `signal` takes time to load."""
 _INTERVAL_S: Final = 0.005
+_OF_MODULES: Final = (
+    "Could not process rule: No such file or directory",
+    "not supported",
+    "missing kernel module",
+    "No chain/target/match by that name",
+)
 _NET_ADMIN: Final = 12
 """The number of the capability."""
 
@@ -107,7 +113,18 @@ def run_all(commands: Sequence[Command], *, keep_open: Sequence[int] = ()) -> No
     if done.status != 0:
         what = " and ".join(command.arguments[0].rpartition("/")[2] for command in commands)
         said = " ".join(done.errors.split())[:500] or f"ended with status {done.status}"
-        raise CaptureFailed(f"{what}: {said}")
+        raise CaptureFailed(f"{what}: {said}{_hint(said)}")
+
+
+def _hint(said: str) -> str:
+    """Return what to do about an error, by the words of the kernel's; nothing else tells them."""
+    if not any(words in said for words in _OF_MODULES):
+        return ""
+    return (
+        ": the kernel may lack a module that the rules need: modprobe -a nft_chain_nat nft_redir "
+        "nft_ct nft_tproxy for nft; xt_REDIRECT xt_owner xt_multiport xt_comment xt_CT xt_TPROXY "
+        "for iptables"
+    )
 
 
 def _run(arguments: Sequence[str], inputs: Sequence[str], *, keep_open: Sequence[int] = ()) -> Done:

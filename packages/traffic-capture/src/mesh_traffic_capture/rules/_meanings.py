@@ -47,4 +47,4 @@ RULE_NAMES: Final = frozenset(_MEANINGS)
 
 def meaning(name: str) -> str:
     """Return what the rules of this name are for."""
-    return _MEANINGS[name]
+    return _MEANINGS.get(name, "it is no rule of ours")
