@@ -252,6 +252,18 @@ def test_a_wrong_call_has_istios_status_and_a_sentence(
     in_network(scene)
 
 
+def test_a_pipe_in_the_place_of_a_namespace_is_not_waited_for(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+
+    def scene() -> None:
+        done = called(APPLY, "--network-namespace", str(pipe))
+        assert done.returncode == 1
+        assert "it is no network namespace: name a file" in done.stderr
+
+    in_network(scene)
+
+
 def test_all_that_is_wrong_is_said_at_once() -> None:
     def scene() -> None:
         done = called(APPLY, "-p", "x", "-z", "y", ISTIO_OUTBOUND_PORTS="0")
@@ -621,6 +633,34 @@ def test_rules_that_are_not_read_are_named() -> None:
         done = called(APPLY, *["explain", "--from", "uid=1", "--to", "10.0.0.1:80"])
         assert done.returncode == 1
         assert "the rules here are ours, by iptables-nft; only ours by nft are read" in done.stderr
+
+    in_network(scene)
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        "add rule inet {table} nat-output ip ttl 5 accept",
+        "add rule inet {table} nat-output tcp dport 1-5 accept",
+        "add rule inet {table} nat-output ct mark set 5",
+        "add rule inet {table} nat-output meta l4proto icmp drop",
+        "add rule inet {table} nat-output oifname {{ a, b }} log",
+        "add rule inet {table} nat-output limit rate 5/second",
+        "add rule inet {table} nat-output tcp dport 99 dnat ip to 10.0.0.9:80",
+        "add chain inet {table} more {{ type filter hook forward priority 7; }}",
+        "add chain inet {table} more {{ type nat hook postrouting priority 100; policy drop; }}",
+    ],
+)
+def test_rules_that_somebody_edited_are_explained_or_said_to_be_edited(edit: str) -> None:
+    def scene() -> None:
+        assert called(APPLY, *INJECTED).returncode == 0
+        run("nft", edit.format(table=TABLE_NAME))
+        done = called(APPLY, *["explain", "--from", "uid=1", "--to", "192.0.2.1:80"])
+        if done.returncode:
+            assert "istio-iptables: the rules here were edited: " in done.stderr
+            assert done.stderr.count("\n") == 1
+        else:
+            assert done.stdout.startswith("redirected to port 15001 ")
 
     in_network(scene)
 

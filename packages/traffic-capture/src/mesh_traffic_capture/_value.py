@@ -61,7 +61,7 @@ else:
             for name, kind in kinds.items()
             if kind.default_factory is not None
         )
-        cls._compared = tuple(name for name, kind in kinds.items() if kind.compare)
+        cls._by_fields = tuple(name for name, kind in kinds.items() if kind.compare)
         cls.__match_args__ = tuple(kinds)
         cls.__dataclass_fields__ = _Fields()
         for method in (__init__, __setattr__, __delattr__, __eq__, __hash__, __repr__):
@@ -95,7 +95,7 @@ else:
         raise AttributeError(f"{type(self).__name__} is frozen: {name} can't be deleted")
 
     def _compared(self):
-        return tuple([getattr(self, name) for name in self._compared])
+        return tuple([getattr(self, name) for name in self._by_fields])
 
     def __eq__(self, other):  # noqa: N807
         return _compared(self) == _compared(other) if type(self) is type(other) else NotImplemented

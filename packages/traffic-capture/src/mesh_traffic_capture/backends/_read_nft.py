@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from mesh_traffic_capture.backends._nft import NftChain, NftCondition, NftRule, NftTable
 
-_TABLES: Final = {priority: table for table, priority in PRIORITIES.items()}
+_TABLES: Final = {str(priority): table for table, priority in PRIORITIES.items()}
 _MARKS: Final = {
     "ct mark set meta mark": VerdictKind.SAVE_MARK,
     "meta mark set ct mark": VerdictKind.RESTORE_MARK,
@@ -56,7 +56,12 @@ def read_rules(table: NftTable) -> RuleSet:
 
 
 def _table(chain: NftChain) -> Any:
-    return _TABLES[int(chain.kind.split()[2])] if chain.kind else None
+    if not chain.kind:
+        return None
+    priority = chain.kind.split()[2]
+    if priority not in _TABLES:
+        raise ValueError(f"a chain has the priority {priority}")
+    return _TABLES[priority]
 
 
 def _rules(chain: NftChain) -> Iterator[Rule]:

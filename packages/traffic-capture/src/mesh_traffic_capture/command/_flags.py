@@ -139,7 +139,7 @@ def help_text(name: str, *, explains: bool = False, cleans: bool = False) -> str
     lines = [f"Usage: {usage} [OPTIONS]", "", about, "", "Options:"]
     lines += [line for each in (*flags, *COMMAND_FLAGS, *shown) for line in _lines(each)]
     lines += ["", "  Examples:", *(f"    {usage} {words}".rstrip() for words in examples)]
-    status = "Exit status: 0, 1 for a failure or a value that is wrong, 255 for a flag that is not"
+    status = "Exit status: 0, 1 for a failure or a value that is wrong, 255 for another flag"
     if not cleans and not explains:
         status += ",\n126 if traffic did not arrive where --run-validation had it sent"
     return "\n".join((*lines, "", f"{status}.", ""))

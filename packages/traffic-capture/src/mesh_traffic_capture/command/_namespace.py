@@ -22,7 +22,8 @@ _WHY: Final = {
 def enter_network_namespace(path: str) -> None:
     """Enter the namespace of a file for good; raises `CaptureFailed`."""
     try:
-        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        # A path that is a pipe would be waited for until somebody writes to it.
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
         raise CaptureFailed(
             f"the network namespace {path} can't be opened: {error.strerror}"
