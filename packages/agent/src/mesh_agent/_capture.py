@@ -39,6 +39,8 @@ What the rules needed goes too. No flag is needed: rules of ours and of Istio's 
 whatever flags they were applied. The exit status is 0, 1 for a failure, and 255 for a flag that
 does not exist.
 """
+_PARAMETERS = {"from": "sender"}
+"""The parameters of flags whose names Python keeps for itself."""
 _CLEANING = frozenset({"dry-run", "network-namespace"})
 
 
@@ -97,7 +99,7 @@ def _command(
     about: str,
 ) -> Callable[..., None]:
     """Return a function whose signature has the flags, as typer reads them."""
-    by_parameter = {each.name.replace("-", "_").replace("from", "sender"): each for each in flags}
+    by_parameter = {_PARAMETERS.get(each.name, each.name.replace("-", "_")): each for each in flags}
 
     def command(**given: Any) -> None:
         words = [given[argument] for argument, _ in arguments if given[argument]]
