@@ -57,6 +57,13 @@ def distributions() -> Iterator[tuple[str, str]]:
 
 
 COMMANDS = dict(distributions())
+ISTIOS_PROGRAMS = {
+    name: COMMANDS.pop(name) for name in sorted(COMMANDS) if name.startswith("istio-")
+}
+"""Programs in the place of Istio's: without subcommands, with its flags and its exit statuses."""
+
+WRONG_CALL = {"iptables": 255, "clean-iptables": 255}
+"""The exit status of a wrong call, if it is not 2, by subcommand: Istio's too."""
 
 
 _INTERRUPT_AT_IMPORT = """\
@@ -111,6 +118,7 @@ def each() -> list[tuple[str, str]]:
 
 
 every_command = pytest.mark.parametrize("name", COMMANDS)
+every_program = pytest.mark.parametrize("name", [*COMMANDS, *ISTIOS_PROGRAMS])
 
 
 def test_the_commands_are_found() -> None:
@@ -118,10 +126,10 @@ def test_the_commands_are_found() -> None:
     assert len(each()) >= 25
 
 
-@every_command
+@every_program
 def test_the_version_is_shown(name: str) -> None:
     done = started(name, "--version")
-    numbers = {version(COMMANDS[name]), version("mesh-agent")}
+    numbers = {version((COMMANDS | ISTIOS_PROGRAMS)[name]), version("mesh-agent")}
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout in {f"{name} {number}\n" for number in numbers}
 
@@ -179,8 +187,20 @@ def test_a_wrong_call_is_one_sentence(name: str) -> None:
         wrong.append((name, one, *(IMPOSSIBLE_VALUE if takes_any else ("--nope",))))
     for words in wrong:
         done = started(*words)
-        assert (done.returncode, done.stdout) == (2, ""), words
+        assert (done.returncode, done.stdout) == (WRONG_CALL.get(words[1], 2), ""), words
         assert re.fullmatch(rf"{name}: .*\(see {name}( \S+)? --help\)\n", done.stderr), words
+
+
+@pytest.mark.parametrize("name", ISTIOS_PROGRAMS)
+def test_an_istio_program_has_examples_that_parse_and_tells_a_wrong_call(name: str) -> None:
+    found = calls(help_of(name))
+    assert found
+    for words in [[name], *found]:
+        assert words[0] == name
+        # All mistakes are told at once, so that this is the only one there.
+        done = started(*words, "--nope")
+        assert (done.returncode, done.stdout) == (255, "")
+        assert re.fullmatch(rf"{name}: .*--nope.*\(see {name} --help\)\n", done.stderr), words
 
 
 @pytest.mark.parametrize(
@@ -207,9 +227,10 @@ def test_ctrl_c_while_modules_are_loaded_is_no_traceback(
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
 
 
-@every_command
+@every_program
 def test_a_reader_that_has_left_is_no_traceback(name: str) -> None:
-    for words in (("--help",), ("--version",), ("docs",), ("completion", "bash")):
+    asking = (("--help",), ("--version",), ("docs",), ("completion", "bash"))
+    for words in asking[:2] if name in ISTIOS_PROGRAMS else asking:
         reading, writing = os.pipe()
         os.close(reading)
         try:
@@ -250,8 +271,10 @@ def test_bash_completes_commands_and_options(name: str, tmp_path: Path) -> None:
 @every_command
 def test_what_a_program_may_want_to_read_is_had_as_json(name: str) -> None:
     for one in subcommands(name):
-        row = re.search(r"`(--output, )?-o ([a-z|\\]*)", manual_section(name, one))
-        has = row is not None and "json" in row[2]
+        section = manual_section(name, one)
+        row = re.search(r"`(--output, )?-o ([a-z|\\]*)", section)
+        # Where -o is Istio's for something else, the flag is --json.
+        has = "`--json`" in section or (row is not None and "json" in row[2])
         without = not TELLS_NOTHING_A_PROGRAM_READS.isdisjoint({one, f"{name} {one}"})
         assert has != without, f"{name} {one}"
 

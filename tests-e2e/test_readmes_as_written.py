@@ -77,7 +77,15 @@ NOT_TYPED: Mapping[str, Mapping[str, str]] = {
 }
 """What isn't typed here: the beginning of commands, and why."""
 
-TYPED = ("agent", "certclient", "discovery", "dnsproxy", "envoy-supervisor", "local")
+TYPED = (
+    "agent",
+    "certclient",
+    "discovery",
+    "dnsproxy",
+    "envoy-supervisor",
+    "local",
+    "traffic-capture",
+)
 """The packages whose READMEs are followed below."""
 
 IN_OTHER_TESTS = ("docs/guides/two-machines.md", "examples/")
@@ -253,6 +261,25 @@ async def test_the_local_meshs_commands_run_the_mesh_of_its_page() -> None:
         except BaseException as error:
             error.add_note("".join(reader.transcript))
             raise
+
+
+@pytest.mark.skipif(shutil.which("nft") is None, reason="the rules need nftables")
+async def test_the_rules_of_the_page_are_applied_explained_and_removed() -> None:
+    async with machine() as here:
+        link = ("ip", "link", "add", "eth0", "type", "veth", "peer", "name", "peer")
+        for words in (
+            link,
+            ("ip", "link", "set", "eth0", "up"),
+            ("ip", "link", "set", "peer", "up"),
+            ("ip", "address", "add", "10.0.9.1/24", "dev", "eth0"),
+            ("ip", "route", "add", "default", "via", "10.0.9.2"),
+        ):
+            await run("ip", "netns", "exec", here.within[3], *words)
+        (said,) = await follow(here.reader("capture"), "packages/traffic-capture/README.md")
+        assert "the rules are applied, by nft" in said
+        assert "\nredirected to port 15001 by the rule outbound of nat-output" in said
+        assert "\nredirected to port 15006 by the rule inbound of nat-prerouting" in said
+        assert said.endswith("\nremoved: our rules, by nft\n")
 
 
 def test_each_command_of_each_document_is_typed_or_has_its_reason() -> None:

@@ -64,8 +64,9 @@ class Machine:
             subprocess.check_output([*self._enter, *each.split()], text=True)
             for each in (*commands, "cat /proc/self/mounts")
         ]
-        # Networks that others hold go from here, too, when they are removed where they were made.
-        return re.sub(r"(?m)^nsfs /run/netns/.*\n", "", "\n".join(shown))
+        # Others' mounts go from here, too, when the files below them are removed: networks that
+        # are held by name, and what tests beside this one have mounted in their folders.
+        return re.sub(r"(?m)^\S+ (/run/netns/|\S*/pytest-).*\n", "", "\n".join(shown))
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from mesh_traffic_capture import (
     read_istio_settings,
 )
 from mesh_traffic_capture.command import clean_iptables, iptables
-from probing import in_namespace, run, why_not
+from probing import in_namespace, run, wait_for_links, why_not
 
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 
@@ -70,6 +70,7 @@ def in_network(function: Callable[[], None], *, route: bool = True, ipv6: bool =
             run("ip", *["address", "add", "2001:db8:1::1/64", "dev", "eth0", "nodad"])
         if route:
             run("ip", *["route", "add", "default", "via", "10.0.0.2"])
+        wait_for_links()
         function()
 
     in_namespace(prepared)
@@ -675,7 +676,7 @@ def test_help_names_each_flag(words: tuple[str, ...], capsys: pytest.CaptureFixt
     for flag in ISTIO_FLAGS:
         assert f"--{flag.name}" in text
         assert not flag.short or f"  -{flag.short}, --{flag.name}" in text
-    assert ("--from" in text) == ("explain" in words)
+    assert ("  --from VALUE" in text) == ("explain" in words)
     assert clean_iptables(["--help"]) == 0
     assert "no flag is needed" in capsys.readouterr().out
 

@@ -20,7 +20,7 @@ from mesh_traffic_capture import (
     apply_capture,
     validate_capture,
 )
-from probing import in_namespace, run, why_not
+from probing import in_namespace, run, wait_for_links, why_not
 
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 
@@ -42,6 +42,7 @@ def in_network(function: Callable[[], None], *, routes: bool = True) -> None:
             run("ip", *["address", "add", "2001:db8:1::1/64", "dev", "eth0", "nodad"])
             run("ip", *["route", "add", "default", "via", "10.0.0.2"])
             run("ip", *["-6", "route", "add", "default", "via", "2001:db8:1::2"])
+        wait_for_links()
         function()
 
     in_namespace(prepared)

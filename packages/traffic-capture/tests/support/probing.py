@@ -13,6 +13,7 @@ import socket
 import struct
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -118,7 +119,27 @@ def prepare() -> None:
     lines += [f"address add {each}/{each.max_prefixlen} dev eth0 nodad" for each in LOCAL]
     run("ip", "-batch", "-", stdin="".join(f"{line}\n" for line in lines[:2]))
     run("ip", "-batch", "-", stdin="".join(f"{line}\n" for line in lines[2:]))
+    wait_for_links()
     run("nft", "-f", "-", stdin=_OBSERVER)
+
+
+def wait_for_links() -> None:
+    """Wait until the links that are set up can send: the kernel sees to it a while later.
+
+    Until then they drop what is sent, and show another state. Raises AssertionError after 30 s.
+    """
+    end = time.monotonic() + 30
+    while True:
+        links = json.loads(run("ip", "-j", "link"))
+        late = [
+            link["ifname"]
+            for link in links
+            if "UP" in link["flags"] and link["operstate"] not in {"UP", "UNKNOWN"}
+        ]
+        if not late:
+            return
+        assert time.monotonic() < end, f"the links {', '.join(late)} are not up after 30 s"
+        time.sleep(0.01)
 
 
 def draw_packets(seed: int, count: int) -> list[Packet]:

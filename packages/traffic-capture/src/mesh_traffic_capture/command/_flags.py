@@ -16,6 +16,7 @@ _JSON: Final = "json"
 _OUTPUT: Final = ("-o", "--output")
 """`-o` is Istio's for outbound ports that are excluded, too: no port is called json."""
 _HELP: Final = frozenset({"-h", "--help", "help"})
+_VERSION: Final = "--version"
 
 COMMAND_FLAGS: Final = (
     IstioFlag(name="json", is_switch=True, meaning="print one JSON object; -o json is the same"),
@@ -60,6 +61,7 @@ class Words:
     """The flags of `explain`, if that is asked for."""
     as_json: bool
     wants_help: bool
+    wants_version: bool
 
 
 def sort_words(words: Sequence[str]) -> Words:
@@ -69,7 +71,9 @@ def sort_words(words: Sequence[str]) -> Words:
     if explains:
         del rest[0]
     if not _HELP.isdisjoint(rest):
-        return Words(flags={}, explain={} if explains else None, as_json=False, wants_help=True)
+        return _asking({} if explains else None, wants_help=True)
+    if _VERSION in rest:
+        return _asking(None, wants_version=True)
     own = (*COMMAND_FLAGS, *EXPLAIN_FLAGS) if explains else COMMAND_FLAGS
     rest, as_json = _without_output(rest)
     try:
@@ -84,6 +88,19 @@ def sort_words(words: Sequence[str]) -> Words:
         else None,
         as_json=as_json or values.get("json", "false") == "true",
         wants_help=False,
+        wants_version=False,
+    )
+
+
+def _asking(
+    explain: Mapping[str, str] | None, *, wants_help: bool = False, wants_version: bool = False
+) -> Words:
+    return Words(
+        flags={},
+        explain=explain,
+        as_json=False,
+        wants_help=wants_help,
+        wants_version=wants_version,
     )
 
 
@@ -126,7 +143,8 @@ def help_text(name: str, *, explains: bool = False, cleans: bool = False) -> str
             "Apply the rules that steer traffic through Envoy, with the flags and variables of "
             "Istio's tool.\n\n"
             "A flag's variable is its name in capitals, with _ for -; the flag is stronger.\n"
-            f"`{name} {EXPLAIN} --help` tells how to ask what the rules do with one packet."
+            f"`{name} {EXPLAIN}`, with --from, --to, --protocol and --interface,\n"
+            "asks what the rules do with one packet."
         )
         flags = ()
         examples = EXAMPLES
@@ -138,6 +156,7 @@ def help_text(name: str, *, explains: bool = False, cleans: bool = False) -> str
     usage = f"{name} {EXPLAIN}" if explains else name
     lines = [f"Usage: {usage} [OPTIONS]", "", about, "", "Options:"]
     lines += [line for each in (*flags, *COMMAND_FLAGS, *shown) for line in _lines(each)]
+    lines += ["      --version", "          print the version"] if not explains else []
     lines += ["", "  Examples:", *(f"    {usage} {words}".rstrip() for words in examples)]
     status = "Exit status: 0, 1 for a failure or a value that is wrong, 255 for another flag"
     if not cleans and not explains:

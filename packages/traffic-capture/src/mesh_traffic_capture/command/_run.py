@@ -93,6 +93,8 @@ def _iptables(words: Sequence[str], name: str) -> int:
     if given.wants_help:
         sys.stdout.write(help_text(name, explains=given.explain is not None))
         return 0
+    if given.wants_version:
+        return _version(name)
     _enter(given.flags)
     if given.explain is not None:
         return _explain(given, given.explain, name)
@@ -120,8 +122,17 @@ def _clean_iptables(words: Sequence[str], name: str) -> int:
     if given.wants_help:
         sys.stdout.write(help_text(name, cleans=True))
         return 0
+    if given.wants_version:
+        return _version(name)
     _enter(given.flags)
     return _clean(given, name)
+
+
+def _version(name: str) -> int:
+    from importlib.metadata import version
+
+    _print(f"{name} {version('mesh-traffic-capture')}")
+    return 0
 
 
 def _apply(
@@ -302,7 +313,7 @@ def _notes(settings: IstioSettings) -> list[str]:
 
 
 def _say(name: str, sentence: str) -> None:
-    sys.stderr.write(f"{name}: {sentence}\n")
+    sys.stderr.write(f"{name.partition(' ')[0]}: {sentence}\n")
 
 
 def _print(*lines: str) -> None:
