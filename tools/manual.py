@@ -47,7 +47,7 @@ def pages() -> Mapping[Path, str]:
     first: dict[str, str] = {}
     for folder, name, page in sub_commands():
         found[place(folder, name)] = f".so man1/{page}.1\n"
-        del scripts[name]
+        scripts.pop(name, None)  # a program; else itself a sub-command
     for name, value in scripts.items():
         if (same := first.setdefault(value, name)) != name:
             found[place(homes[name], name)] = f".so man1/{same}.1\n"
