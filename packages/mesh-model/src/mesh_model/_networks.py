@@ -165,7 +165,7 @@ def _labelled(service: ConfigObject) -> Iterator[NetworkGateway]:
 
 
 def _load_balancer(service: ConfigObject) -> tuple[str, ...]:
-    """Return the addresses at which others than its own cluster reach a service."""
+    """Return the addresses at which callers outside its own cluster reach a service."""
     status, spec = service.status, service.spec
     ingress = (
         status.load_balancer.ingress or () if isinstance(status, KubernetesServiceStatus) else ()

@@ -202,7 +202,7 @@ class DebugPages:
         return [{"proxy": client.node.id, "name": name, "reason": why} for name, why in found]
 
     def _without_metrics(self, connected: Iterable[ClientStatus]) -> str:
-        """Return, once for all of them, which Envoys are too old to make Istio's metrics."""
+        """Return a sentence that names the Envoys too old to make Istio's metrics, or nothing."""
         if self._store.snapshot.mesh_config.default_providers.metrics == ():
             return ""
         old = [

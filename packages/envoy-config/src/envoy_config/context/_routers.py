@@ -137,7 +137,7 @@ class Routers:
         return frozenset((*plans, *routes, *self._withheld()))
 
     def _withheld(self) -> Iterator[LeftOut]:
-        """Yield the servers of Gateways that select routers of other namespaces alone, in vain."""
+        """Yield the servers of Gateways whose selectors match routers of other namespaces alone."""
         model, shapes = self._model, tuple(self._shapes.items())
         opened = {key for _, shape in shapes for key in shape.gateways}
         for proxy, _ in shapes if model.gateways.gateways else ():

@@ -148,7 +148,7 @@ class RouteFindings:
         return self._objects_of(found)
 
     def _bound_to_others(self, gateways: Gateways) -> AbstractSet[Key]:
-        """Return the objects that are bound to Gateways which are not as they were."""
+        """Return the objects that are bound to Gateways which were added, changed or removed."""
         changed = ("/".join(each) for each in self.gateways.differing(gateways))
         return {key for name in changed for key in self.groups.get((_GATEWAY, name), ())}
 

@@ -52,8 +52,8 @@ def unused_extensions(model: MeshModel) -> Iterator[Problem]:
 def _too_many(model: MeshModel) -> Iterator[Problem]:
     """Yield a problem for each extension that acts at no proxy, whatever workloads there are.
 
-    That is so if older ones of its namespace that are for all that it is for are the most that act
-    at a proxy: those for every workload, and those that select the same.
+    The oldest `MOST_EXTENSIONS` of a namespace act at one proxy. An extension acts nowhere if that
+    many older ones are for all of its workloads: those without a selector, and those with its own.
     """
     rules = model.workload_rules
     found = [each for kind in EXTENSION_KINDS for each in rules.of_kind(kind)]

@@ -23,7 +23,7 @@ from mesh_model import MeshModel
 def unused_sidecars(model: MeshModel, *, redirected: bool) -> Iterator[Problem]:
     """Yield a problem for each part of a Sidecar that has no effect.
 
-    redirected: connections are led to the proxies of the mesh.
+    redirected: nft or iptables rules redirect traffic to the proxies of the mesh.
     """
     for_all: dict[str, ConfigObject] = {}
     for item in model.rules.of_kind(SIDECAR):

@@ -231,7 +231,7 @@ class Surroundings:
         return found if isinstance(found, Backend) else None
 
     def why_absent(self, kind: str, namespace: str, name: str) -> str:
-        """Return why a Service or ServiceEntry that was not found is none, as a sentence."""
+        """Return, as a sentence, why no Service or ServiceEntry of this name was found."""
         found = self.alias(namespace, name) if kind == "Service" else None
         if found is None:
             return f"there is no {kind} {namespace}/{name}"

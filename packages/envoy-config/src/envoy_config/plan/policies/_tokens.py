@@ -19,7 +19,7 @@ class Issuer(NamedTuple):
 
 
 class Tokens(NamedTuple):
-    """The issuers whose tokens are looked at, in the order in which they are tried."""
+    """The issuers whose tokens a proxy verifies, in the order in which it tries them."""
 
     issuers: tuple[Issuer, ...] = ()
 
@@ -28,7 +28,7 @@ NO_TOKENS = Tokens()
 
 
 def tokens_of(workload: Workload, model: MeshModel) -> Tokens:
-    """Return the issuers whose tokens a workload's proxy looks at."""
+    """Return the issuers whose tokens a workload's proxy verifies."""
     applying = model.workload_rules.applying(REQUEST_AUTHENTICATION, workload)
     rules = (rule for each in applying for rule in each.spec.jwt_rules)
     ordered = sorted(rules, key=attrgetter("issuer"))

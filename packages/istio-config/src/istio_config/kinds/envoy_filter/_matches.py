@@ -124,7 +124,7 @@ class WaypointMatch(SpecFields, frozen=True):
 
 
 class ObjectMatch(SpecFields, frozen=True):
-    """The objects that a patch changes; an empty match is met by all objects of `applyTo`."""
+    """The objects that a patch changes; an empty match selects every object of `applyTo`."""
 
     context: Context = Context.ANY
     proxy: ProxyMatch | None = None
